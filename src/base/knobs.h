@@ -1,0 +1,40 @@
+// The tunables of the project, read once from the environment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace neuron {
+
+/// Values of all knobs; one member per row of knobs.def.
+struct Knobs {
+  using Bool = bool;
+  using Int = int64_t;
+  using Text = std::string;
+#define NEURON_KNOB(member, env, type, def, least, most, help) type member = def;
+#include "base/knobs.def"
+#undef NEURON_KNOB
+};
+
+/// One row of the table with its present value as text, for documentation and `doctor`.
+struct KnobInfo {
+  std::string name, env, value, default_value, help;
+};
+
+/// What reading the environment found.
+struct KnobReport {
+  std::vector<std::string> errors;    // bad values, each naming the variable and what is allowed
+  std::vector<std::string> warnings;  // unknown variables, each with the nearest known name
+};
+
+/// The knobs of this process. The first call reads the environment; bad values keep their
+/// default and are listed in `knob_report`.
+const Knobs& knobs();
+const KnobReport& knob_report();
+std::vector<KnobInfo> list_knobs();
+
+/// Reads knobs from `environment` ("NAME=value" strings); for tests.
+Knobs read_knobs(const std::vector<std::string>& environment, KnobReport& report);
+
+}  // namespace neuron

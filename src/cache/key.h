@@ -1,0 +1,32 @@
+// Key: what a kernel is, independent of where its operands live and how large they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/plan.h"
+
+namespace neuron::cache {
+
+/// Canonical bytes of a kernel and their hash. The hash finds, the bytes decide.
+struct Key {
+  uint64_t hash = 0;
+  std::vector<std::byte> bytes;
+
+  bool operator==(const Key& other) const {
+    return hash == other.hash && bytes == other.bytes;
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.hash; }
+};
+
+/// Writes the key of `kernel` into `key`, whose memory is reused. In the key: ops, dtypes,
+/// ranks, layout classes (contiguous or strided), access, which operands share a buffer.
+/// Not in it: sizes, strides, offsets, numbers, addresses.
+void make_key(const ir::Graph& graph, const ir::Kernel& kernel, Key& key);
+
+}  // namespace neuron::cache

@@ -1,0 +1,254 @@
+#include "device/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include "base/check.h"
+
+namespace neuron::device {
+namespace {
+
+// Records freed by a thread wait here for its next allocation; the rest goes to the shared
+// list, so that a thread that only frees (the worker) feeds one that only allocates.
+struct LocalRecords {
+  static constexpr int kKeep = 32;
+  Buffer* head = nullptr;
+  int count = 0;
+};
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kExactFrom = uint64_t{16} << 20;
+
+uint8_t size_class_of(uint64_t nbytes) {
+  return static_cast<uint8_t>(std::bit_width(std::max<uint64_t>(nbytes, 64) - 1));
+}
+
+}  // namespace
+
+void MemoryCounter::add(int64_t amount) {
+  const int64_t now = current.fetch_add(amount, std::memory_order_relaxed) + amount;
+  allocated.fetch_add(amount, std::memory_order_relaxed);
+  int64_t high = peak.load(std::memory_order_relaxed);
+  while (now > high && !peak.compare_exchange_weak(high, now, std::memory_order_relaxed)) {
+  }
+}
+
+void MemoryCounter::subtract(int64_t amount) {
+  current.fetch_sub(amount, std::memory_order_relaxed);
+  freed.fetch_add(amount, std::memory_order_relaxed);
+}
+
+uint64_t block_size(uint64_t nbytes) {
+  if (nbytes < 64) return 64;
+  if (nbytes < 4096) return std::bit_ceil(nbytes);
+  // Eight classes in each power of two: at most 12.5 % is lost.
+  const uint64_t step = std::bit_floor(nbytes) / 8;
+  return (nbytes + step - 1) / step * step;
+}
+
+uint64_t Memory::rounded(uint64_t nbytes) {
+  if (nbytes <= 256) return 256;
+  if (nbytes >= kExactFrom) return (nbytes + 511) / 512 * 512;
+  return block_size(nbytes);
+}
+
+Memory::Memory(uint16_t device_index, uint64_t capacity)
+    : device_index_(device_index), capacity_(capacity) {
+  void* range = mmap(nullptr, kAddressSpace, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  NEURON_CHECK(range != MAP_FAILED, "[memory] cannot reserve the device's address range");
+  base_ = reinterpret_cast<uint64_t>(range);
+  next_address_ = base_ + 4096;
+}
+
+Buffer* Memory::new_record(uint8_t size_class) {
+  const uint64_t size = uint64_t{1} << size_class;
+  uint64_t start = next_address_.load(std::memory_order_relaxed);
+  do {
+    if (start + size > base_ + kAddressSpace) return nullptr;
+  } while (!next_address_.compare_exchange_weak(start, start + size));
+  auto* buffer = new Buffer;
+  buffer->size_class = size_class;
+  buffer->device_index = device_index_;
+  buffer->address = start;
+  buffer->memory = this;
+  std::lock_guard lock(records_mutex_);
+  by_address_[start] = buffer;
+  return buffer;
+}
+
+// Records live as long as the process, so the per-thread lists need no destructor.
+static LocalRecords& local_list(uint16_t device_index, uint8_t size_class) {
+  using Lists = std::array<LocalRecords, Memory::kClasses>;
+  static thread_local std::array<Lists*, Memory::kMaxDevices> lists{};
+  Lists*& mine = lists[device_index];
+  if (mine == nullptr) mine = new Lists;
+  return (*mine)[size_class];
+}
+
+Buffer* Memory::allocate(uint64_t nbytes) {
+  const uint64_t charged = rounded(nbytes);
+  if (stats_.active_bytes.current.load(std::memory_order_relaxed) + charged > capacity_) {
+    return nullptr;
+  }
+  const uint8_t size_class = size_class_of(nbytes);
+  if (size_class >= kClasses) return nullptr;
+  LocalRecords& local = local_list(device_index_, size_class);
+  if (local.head == nullptr) {
+    local.head = free_records_[size_class].exchange(nullptr, std::memory_order_acquire);
+    local.count = 0;
+  }
+  Buffer* buffer = local.head;
+  if (buffer != nullptr) {
+    local.head = buffer->next;
+    if (local.count > 0) --local.count;
+  } else {
+    buffer = new_record(size_class);
+    if (buffer == nullptr) return nullptr;
+  }
+  buffer->nbytes = nbytes;
+  buffer->window = 0;
+  buffer->last_write = 0;
+  buffer->last_use = 0;
+  buffer->refs.store(1, std::memory_order_relaxed);
+  buffer->storage_alive.store(true, std::memory_order_relaxed);
+  stats_.allocated_bytes.add(static_cast<int64_t>(charged));
+  stats_.active_bytes.add(static_cast<int64_t>(charged));
+  stats_.requested_bytes.add(static_cast<int64_t>(nbytes));
+  stats_.allocations.add(1);
+  return buffer;
+}
+
+void Memory::release_storage(Buffer* buffer) {
+  stats_.allocated_bytes.subtract(static_cast<int64_t>(rounded(buffer->nbytes)));
+  stats_.requested_bytes.subtract(static_cast<int64_t>(buffer->nbytes));
+  stats_.allocations.subtract(1);
+  buffer->storage_alive.store(false, std::memory_order_relaxed);
+  release(buffer);
+}
+
+void Memory::release(Buffer* buffer) {
+  if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    buffer->memory->recycle(buffer);
+  }
+}
+
+void Memory::recycle(Buffer* buffer) {
+  drop_bytes(buffer);
+  if (buffer->error != nullptr) buffer->error.reset();
+  stats_.active_bytes.subtract(static_cast<int64_t>(rounded(buffer->nbytes)));
+  LocalRecords& local = local_list(device_index_, buffer->size_class);
+  if (local.count < LocalRecords::kKeep) {
+    buffer->next = local.head;
+    local.head = buffer;
+    ++local.count;
+    return;
+  }
+  auto& shared = free_records_[buffer->size_class];
+  buffer->next = shared.load(std::memory_order_relaxed);
+  while (!shared.compare_exchange_weak(buffer->next, buffer, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
+}
+
+std::byte* Memory::materialize(Buffer* buffer) {
+  if (buffer->host != nullptr) return buffer->host;
+  const uint64_t size = block_size(buffer->nbytes);
+  buffer->host = buffer->memory->take_block(size);
+  buffer->host_bytes = size;
+  buffer->free_host = nullptr;
+  return buffer->host;
+}
+
+void Memory::adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes, FreeHostFn free_host,
+                   void* context) {
+  drop_bytes(buffer);
+  buffer->host = host;
+  buffer->host_bytes = host_bytes;
+  buffer->free_host = free_host;
+  buffer->host_context = context;
+  MemoryStats& stats = buffer->memory->stats_;
+  stats.reserved_bytes.add(static_cast<int64_t>(host_bytes));
+  stats.segments.add(1);
+}
+
+void Memory::drop_bytes(Buffer* buffer) {
+  if (buffer->host == nullptr) return;
+  Memory& memory = *buffer->memory;
+  if (buffer->free_host != nullptr) {
+    buffer->free_host(buffer->host_context);
+    memory.stats_.reserved_bytes.subtract(static_cast<int64_t>(buffer->host_bytes));
+    memory.stats_.segments.subtract(1);
+  } else {
+    memory.return_block(buffer->host, buffer->host_bytes);
+  }
+  buffer->host = nullptr;
+}
+
+std::byte* Memory::take_block(uint64_t size) {
+  {
+    std::lock_guard lock(blocks_mutex_);
+    const auto found = cached_blocks_.find(size);
+    if (found != cached_blocks_.end() && !found->second.empty()) {
+      std::byte* block = found.value().back();
+      found.value().pop_back();
+      cached_bytes_ -= size;
+      return block;
+    }
+  }
+  const uint64_t aligned = (size + kAlignment - 1) / kAlignment * kAlignment;
+  void* block = std::aligned_alloc(kAlignment, aligned);
+  if (block == nullptr) {
+    empty_cache();
+    block = std::aligned_alloc(kAlignment, aligned);
+    if (block == nullptr) throw std::bad_alloc();
+  }
+  stats_.reserved_bytes.add(static_cast<int64_t>(size));
+  stats_.segments.add(1);
+  return static_cast<std::byte*>(block);
+}
+
+void Memory::return_block(std::byte* block, uint64_t size) {
+  {
+    std::lock_guard lock(blocks_mutex_);
+    if (cached_bytes_ + size <= kMaxCachedBytes) {
+      cached_blocks_[size].push_back(block);
+      cached_bytes_ += size;
+      return;
+    }
+  }
+  std::free(block);
+  stats_.reserved_bytes.subtract(static_cast<int64_t>(size));
+  stats_.segments.subtract(1);
+}
+
+void Memory::empty_cache() {
+  decltype(cached_blocks_) cached;
+  {
+    std::lock_guard lock(blocks_mutex_);
+    cached.swap(cached_blocks_);
+    cached_bytes_ = 0;
+  }
+  for (const auto& [size, blocks] : cached) {
+    for (std::byte* block : blocks) {
+      std::free(block);
+      stats_.reserved_bytes.subtract(static_cast<int64_t>(size));
+      stats_.segments.subtract(1);
+    }
+  }
+}
+
+Buffer* Memory::find(uint64_t address) {
+  std::lock_guard lock(records_mutex_);
+  auto after = by_address_.upper_bound(address);
+  if (after == by_address_.begin()) return nullptr;
+  Buffer* buffer = std::prev(after)->second;
+  const bool inside = address < buffer->address + (uint64_t{1} << buffer->size_class);
+  return inside && buffer->refs.load(std::memory_order_relaxed) > 0 ? buffer : nullptr;
+}
+
+}  // namespace neuron::device

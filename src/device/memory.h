@@ -1,0 +1,115 @@
+// Memory of one simulated core: device addresses, capacity, and the host bytes behind them.
+//
+// Capacity is charged when a buffer is made, as on a real device. Host bytes are taken when a
+// program first touches the buffer and given back with its last reference.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <tsl/robin_map.h>
+
+#include "device/buffer.h"
+
+namespace neuron::device {
+
+/// One counter with its peak and running totals, in the manner of PyTorch's memory_stats.
+struct MemoryCounter {
+  std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0};
+
+  void add(int64_t amount);
+  void subtract(int64_t amount);
+  void reset_peak() { peak = current.load(); }
+  void reset_accumulated() { allocated = 0, freed = 0; }
+};
+
+struct MemoryStats {
+  MemoryCounter requested_bytes;  // as asked for, of live storages
+  MemoryCounter allocated_bytes;  // rounded to the size class, of live storages
+  MemoryCounter active_bytes;     // allocated, or still used by recorded work
+  MemoryCounter reserved_bytes;   // host bytes held, in use or cached
+  MemoryCounter allocations;      // live storages
+  MemoryCounter segments;         // blocks of host bytes held
+  std::atomic<int64_t> retries{0}, out_of_memory{0};
+};
+
+class Memory {
+ public:
+  /// `capacity` bytes for core `device_index`. Reserves address space, touches nothing.
+  Memory(uint16_t device_index, uint64_t capacity);
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// A buffer of `nbytes` (> 0) with one reference held by its storage, or nullptr when the
+  /// capacity is exhausted. Any thread; 10 ns when a record can be reused.
+  Buffer* allocate(uint64_t nbytes);
+
+  /// The storage is gone. Gives up its reference; recorded work may still hold others.
+  void release_storage(Buffer* buffer);
+
+  static void retain(Buffer* buffer) { buffer->refs.fetch_add(1, std::memory_order_relaxed); }
+  static void release(Buffer* buffer);
+
+  /// Gives the buffer bytes if it has none (uninitialised), 64-byte aligned.
+  static std::byte* materialize(Buffer* buffer);
+
+  /// The buffer takes over `host` (of at least its size); `free_host(context)` returns it.
+  static void adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes, FreeHostFn free_host,
+                    void* context);
+
+  /// Gives back the buffer's bytes. Content becomes uninitialised.
+  static void drop_bytes(Buffer* buffer);
+
+  /// The live buffer that contains `address`, or nullptr. For aliases that carry no context.
+  Buffer* find(uint64_t address);
+  bool contains(uint64_t address) const {
+    return address >= base_ && address < base_ + kAddressSpace;
+  }
+
+  /// Returns cached host blocks to the operating system.
+  void empty_cache();
+
+  uint64_t capacity() const { return capacity_; }
+  uint64_t base() const { return base_; }
+  MemoryStats& stats() { return stats_; }
+
+  /// The size that a request is charged with: a size class below 16 MiB, exact above
+  /// (in steps of 512 bytes), never less than 256.
+  static uint64_t rounded(uint64_t nbytes);
+
+  static constexpr int kClasses = 42;      // buffers of up to 2^41 bytes
+  static constexpr int kMaxDevices = 64;
+
+ private:
+  static constexpr uint64_t kAddressSpace = uint64_t{1} << 41;
+  static constexpr uint64_t kMaxCachedBytes = uint64_t{4} << 30;
+
+  Buffer* new_record(uint8_t size_class);
+  void recycle(Buffer* buffer);
+  std::byte* take_block(uint64_t size);
+  void return_block(std::byte* block, uint64_t size);
+
+  const uint16_t device_index_;
+  const uint64_t capacity_;
+  uint64_t base_ = 0;
+  std::atomic<uint64_t> next_address_;
+  std::array<std::atomic<Buffer*>, kClasses> free_records_{};
+  MemoryStats stats_;
+
+  std::mutex records_mutex_;                // guards by_address_
+  std::map<uint64_t, Buffer*> by_address_;  // every record ever made, by start address
+
+  std::mutex blocks_mutex_;                 // guards the two below
+  tsl::robin_map<uint64_t, std::vector<std::byte*>> cached_blocks_;  // by size
+  uint64_t cached_bytes_ = 0;
+};
+
+/// The size in bytes of a host block for a request of `nbytes`.
+uint64_t block_size(uint64_t nbytes);
+
+}  // namespace neuron::device

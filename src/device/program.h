@@ -1,0 +1,68 @@
+// Program: what the hardware queue executes. Knows buffers and executables, never ops.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/site.h"
+#include "base/status.h"
+#include "device/buffer.h"
+
+namespace neuron::device {
+
+class Program;
+struct Step;
+
+/// Code for a step. `run` is called on the executing thread with all buffers that the step
+/// reads or writes free of errors. It gives bytes to what it writes, and reports failure by
+/// its status; it must not throw.
+struct Executable {
+  using RunFn = Status (*)(const Executable&, Program&, const Step&);
+  RunFn run = nullptr;
+  /// Free for the maker of the executable.
+  const void* context = nullptr;
+};
+
+/// How a step touches one buffer of the program's table.
+struct Access {
+  uint32_t buffer = 0;
+  bool reads = false;
+  bool writes = false;
+};
+
+/// One executable with its slice of the program's accesses. After the step, the buffers in
+/// its slice of `releases` have no further reader in this program.
+struct Step {
+  const Executable* executable = nullptr;
+  uint32_t node = 0;  // meaning known to the maker: the recorded node
+  uint32_t first_access = 0, num_accesses = 0;
+  uint32_t first_release = 0, num_releases = 0;
+};
+
+/// Everything recorded into one window, ready to run. Holds one reference on each buffer.
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  uint32_t stream = 0;
+  uint64_t sequence = 0;  // position in its stream, from 1
+  std::vector<Buffer*> buffers;
+  std::vector<Step> steps;
+  std::vector<Access> accesses;
+  std::vector<uint32_t> releases;
+
+  /// Text about a step for an error message: op, shapes, dtypes, Python line.
+  virtual std::string describe(const Step& step) const = 0;
+
+  /// Ends the program's life after it ran: deletes it, or keeps its memory for the next one.
+  virtual void retire() { delete this; }
+};
+
+struct RetireProgram {
+  void operator()(Program* program) const { program->retire(); }
+};
+using ProgramPtr = std::unique_ptr<Program, RetireProgram>;
+
+}  // namespace neuron::device

@@ -1,0 +1,174 @@
+#include "device/queue.h"
+
+#include <exception>
+
+#include "base/blocking.h"
+#include "base/check.h"
+#include "device/memory.h"
+
+namespace neuron::device {
+
+Queue::~Queue() { shut_down(); }
+
+void Queue::in_scope(const std::function<void()>& body) {
+  if (thread_scope_) {
+    thread_scope_(body);
+  } else {
+    body();
+  }
+}
+
+void Queue::submit(ProgramPtr program, StreamState& stream) {
+  bool wake = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      for (Buffer* buffer : program->buffers) Memory::release(buffer);
+      return;
+    }
+    if (!worker_.joinable()) worker_ = std::thread([this] { worker_loop(); });
+    pending_.push_back({std::move(program), &stream});
+    wake = worker_sleeps_;
+    worker_sleeps_ = false;
+  }
+  if (wake) work_arrived_.notify_one();
+}
+
+void Queue::worker_loop() {
+  in_scope([this] {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      // While somebody waits, that thread runs the programs itself.
+      while (!stopping_ && (pending_.empty() || waiters_.load() > 0)) {
+        worker_sleeps_ = true;
+        work_arrived_.wait(lock);
+      }
+      worker_sleeps_ = false;
+      if (stopping_) return;
+      lock.unlock();
+      {
+        std::lock_guard execution(execution_mutex_);
+        run_next();
+      }
+      lock.lock();
+    }
+  });
+}
+
+bool Queue::run_next() {
+  Item item;
+  {
+    std::lock_guard lock(mutex_);
+    if (pending_.empty()) return false;
+    item = std::move(pending_.front());
+    pending_.pop_front();
+  }
+  run(item);
+  return true;
+}
+
+void Queue::run(Item& item) {
+  Program& program = *item.program;
+  for (const Step& step : program.steps) {
+    const Status status = run_step(program, step);
+    if (!status.is_ok()) {
+      std::lock_guard lock(mutex_);
+      if (item.stream->first_error == nullptr) item.stream->first_error = status.error();
+    }
+    for (uint32_t i = 0; i < step.num_releases; ++i) {
+      Memory::release(program.buffers[program.releases[step.first_release + i]]);
+    }
+  }
+  item.stream->completed.store(program.sequence, std::memory_order_release);
+  item.program.reset();
+}
+
+Status Queue::run_step(Program& program, const Step& step) {
+  const Access* accesses = program.accesses.data() + step.first_access;
+  ErrorPtr inherited;
+  for (uint32_t i = 0; i < step.num_accesses && inherited == nullptr; ++i) {
+    if (accesses[i].reads) inherited = program.buffers[accesses[i].buffer]->error;
+  }
+  Status status;
+  if (inherited == nullptr) {
+    status = step.executable->run(*step.executable, program, step);
+    if (!status.is_ok()) {
+      auto error = std::make_shared<Error>(*status.error());
+      error->context = program.describe(step);
+      status = Status(ErrorPtr(error));
+      inherited = status.error();
+    }
+  }
+  for (uint32_t i = 0; i < step.num_accesses; ++i) {
+    if (!accesses[i].writes) continue;
+    Buffer* buffer = program.buffers[accesses[i].buffer];
+    if (inherited != nullptr || buffer->error != nullptr) buffer->error = inherited;
+  }
+  return status;
+}
+
+void Queue::wait(StreamState& stream, uint64_t sequence) {
+  if (stream.completed.load(std::memory_order_acquire) >= sequence) return;
+  BlockingRegion region;
+  waiters_.fetch_add(1);
+  in_scope([&] {
+    while (stream.completed.load(std::memory_order_acquire) < sequence) {
+      std::lock_guard execution(execution_mutex_);
+      if (stream.completed.load(std::memory_order_acquire) >= sequence) break;
+      if (!run_next()) {
+        std::lock_guard lock(mutex_);
+        NEURON_CHECK(stopping_, "waiting for a program that was never submitted");
+        break;
+      }
+    }
+  });
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    wake = waiters_.fetch_sub(1) == 1 && !pending_.empty();
+    if (wake) worker_sleeps_ = false;
+  }
+  if (wake) work_arrived_.notify_one();
+}
+
+void Queue::drain() {
+  BlockingRegion region;
+  in_scope([this] {
+    bool more = true;
+    while (more) {
+      std::lock_guard execution(execution_mutex_);
+      more = run_next();
+    }
+  });
+}
+
+ErrorPtr Queue::take_error(StreamState& stream) {
+  std::lock_guard lock(mutex_);
+  return std::exchange(stream.first_error, nullptr);
+}
+
+bool Queue::has_error(StreamState& stream) {
+  std::lock_guard lock(mutex_);
+  return stream.first_error != nullptr;
+}
+
+void Queue::shut_down() {
+  std::deque<Item> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    dropped.swap(pending_);
+  }
+  work_arrived_.notify_all();
+  {
+    BlockingRegion region;
+    if (worker_.joinable()) worker_.join();
+  }
+  for (Item& item : dropped) {
+    for (Buffer* buffer : item.program->buffers) Memory::release(buffer);
+    item.stream->completed.store(item.program->sequence, std::memory_order_release);
+  }
+}
+
+}  // namespace neuron::device

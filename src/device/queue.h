@@ -1,0 +1,90 @@
+// The hardware queue of one core: programs of all streams, executed in order of submission.
+//
+// Ordering laws:
+//  1. Programs run one after the other, in the order of `submit`, whichever stream they
+//     belong to (streams share one hardware queue).
+//  2. A stream's `completed` sequence number rises only after the program's last step.
+//  3. A failing step stores its error on every buffer it would have written; steps that read
+//     such a buffer are skipped and pass the error on. The first error of a stream is kept
+//     until somebody takes it.
+//
+// A thread that waits runs pending programs itself instead of sleeping through two wake-ups.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "device/program.h"
+
+namespace neuron::device {
+
+/// State of one stream that outlives its programs.
+struct StreamState {
+  std::atomic<uint64_t> completed{0};  // sequence number of the last finished program
+  ErrorPtr first_error;                // guarded by the queue's mutex
+};
+
+class Queue {
+ public:
+  /// Runs `body` with the thread set up for executing programs. Installed by the embedder
+  /// (library threads, thread-local state); may be empty.
+  using ThreadScope = std::function<void(const std::function<void()>& body)>;
+
+  Queue() = default;
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  void set_thread_scope(ThreadScope scope) { thread_scope_ = std::move(scope); }
+
+  /// Appends a program. Starts the worker on first use. Costs under 0.1 us unless the worker
+  /// has to be woken.
+  void submit(ProgramPtr program, StreamState& stream);
+
+  /// Returns when `stream` has completed `sequence`, which must have been submitted.
+  void wait(StreamState& stream, uint64_t sequence);
+
+  /// Returns when all that was submitted has run.
+  void drain();
+
+  /// The stream's first stored error, which is then forgotten; nullptr if there is none.
+  ErrorPtr take_error(StreamState& stream);
+  bool has_error(StreamState& stream);
+
+  /// True while a thread is blocked in `wait`: the host is idle.
+  bool host_waits() const { return waiters_.load(std::memory_order_relaxed) > 0; }
+
+  /// Drops what has not started, waits for what has, ends the worker. Further submissions are
+  /// dropped (their buffers released). Idempotent.
+  void shut_down();
+
+ private:
+  struct Item {
+    ProgramPtr program;
+    StreamState* stream;
+  };
+
+  void worker_loop();
+  bool run_next();  // with execution_mutex_ held; false when nothing was pending
+  void run(Item& item);
+  Status run_step(Program& program, const Step& step);
+  void in_scope(const std::function<void()>& body);
+
+  ThreadScope thread_scope_;
+  std::mutex mutex_;  // guards pending_, worker state, first_error of streams
+  std::condition_variable work_arrived_;
+  std::deque<Item> pending_;
+  bool worker_sleeps_ = false;
+  bool stopping_ = false;
+  std::thread worker_;
+  std::mutex execution_mutex_;  // held by the thread that runs a program
+  std::atomic<int> waiters_{0};
+};
+
+}  // namespace neuron::device
