@@ -1,0 +1,257 @@
+#include "lazy/core.h"
+
+#include "base/blocking.h"
+#include "base/knobs.h"
+#include "lazy/flush.h"
+
+namespace neuron::lazy {
+namespace {
+
+// After a read the first windows are small, so that the device is fed early.
+constexpr uint32_t kFirstLimit = 16;
+
+std::atomic<uint64_t> next_window{1};
+
+std::string gib(uint64_t bytes) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+}  // namespace
+
+Modes& modes() {
+  static Modes modes;
+  return modes;
+}
+
+Core::Core(uint16_t index, uint64_t hbm_bytes, FindExecutable find_executable)
+    : index_(index), memory_(index, hbm_bytes), find_executable_(find_executable) {
+  for (uint32_t id = 0; id < kNumStreams; ++id) {
+    streams_.push_back(std::make_unique<Stream>());
+    streams_.back()->id = id;
+    streams_.back()->window = next_window.fetch_add(1);
+    streams_.back()->limit = kFirstLimit;
+  }
+}
+
+Status Core::allocate(uint64_t nbytes, device::Buffer*& buffer) {
+  buffer = memory_.allocate(nbytes);
+  if (buffer != nullptr) return {};
+  // Recorded work may hold the last references of buffers whose tensors are gone.
+  memory_.stats().retries.fetch_add(1);
+  flush_all(WindowEnd::kMemoryPressure);
+  queue_.drain();
+  buffer = memory_.allocate(nbytes);
+  if (buffer != nullptr) return {};
+  memory_.stats().out_of_memory.fetch_add(1);
+  const uint64_t used = static_cast<uint64_t>(memory_.stats().active_bytes.current.load());
+  const uint64_t capacity = memory_.capacity();
+  return {ErrorKind::kOutOfMemory,
+          "[memory] neuron:" + std::to_string(index_) + " is out of memory: requested " +
+              gib(nbytes) + " (" + std::to_string(nbytes) + " bytes), in use " + gib(used) +
+              ", free " + gib(capacity > used ? capacity - used : 0) + " of " +
+              gib(capacity) + "; free tensors or use smaller batches"};
+}
+
+uint32_t Core::buffer_index(Stream& stream, device::Buffer& buffer) {
+  if (buffer.window == stream.window) return buffer.index;
+  if (buffer.last_use != 0 && buffer.use_stream != stream.id) {
+    // Used on another stream: that work is submitted first, so recorded order is run order.
+    Stream& other = *streams_[buffer.use_stream];
+    if (buffer.window == other.window) flush_locked(other, WindowEnd::kStreamUse, Site{});
+  }
+  auto& buffers = stream.program->buffers;
+  buffer.window = stream.window;
+  buffer.index = static_cast<uint32_t>(buffers.size());
+  buffer.use_stream = stream.id;
+  buffer.last_use = stream.sequence;
+  device::Memory::retain(&buffer);
+  buffers.push_back(&buffer);
+  return buffer.index;
+}
+
+void Core::record(uint32_t stream_id, OpSpec op) {
+  std::lock_guard lock(mutex_);
+  Stream& stream = *streams_[stream_id];
+  if (stream.program == nullptr) stream.program = pool_.take();
+  ir::Graph& graph = stream.program->graph;
+  ir::Node& node = graph.nodes.emplace_back();
+  node.op = op.op;
+  node.first_operand = static_cast<uint32_t>(graph.operands.size());
+  node.num_operands = static_cast<uint32_t>(op.operands.size());
+  node.number_kinds = op.number_kinds;
+  node.numbers[0] = op.numbers[0];
+  node.numbers[1] = op.numbers[1];
+  node.site = op.site;
+  if (op.call != nullptr) {
+    graph.calls.push_back(std::move(op.call));
+    node.call = static_cast<uint32_t>(graph.calls.size());
+  }
+  for (const OperandSpec& spec : op.operands) {
+    ir::Operand& operand = graph.operands.emplace_back();
+    operand.buffer = buffer_index(stream, *spec.buffer);
+    operand.offset = spec.offset;
+    operand.dtype = spec.dtype;
+    operand.rank = spec.rank;
+    operand.flags = spec.flags;
+    operand.dims = static_cast<uint32_t>(graph.dims.size());
+    graph.dims.insert(graph.dims.end(), spec.sizes, spec.sizes + spec.rank);
+    if (spec.strides != nullptr) {
+      graph.dims.insert(graph.dims.end(), spec.strides, spec.strides + spec.rank);
+    } else {
+      operand.flags |= ir::Operand::kContiguous;
+    }
+    if (operand.writes()) {
+      spec.buffer->write_stream = stream.id;
+      spec.buffer->last_write = stream.sequence;
+    }
+  }
+  graph.num_buffers = static_cast<uint32_t>(stream.program->buffers.size());
+  stats_.count_op();
+  if (!modes().adaptive.load(std::memory_order_relaxed)) {
+    flush_locked(stream, WindowEnd::kPlainEager, op.site);
+  } else if (graph.nodes.size() >= stream.limit) {
+    stream.limit = std::min<uint32_t>(stream.limit * 2,
+                                      static_cast<uint32_t>(knobs().window_ops));
+    flush_locked(stream, WindowEnd::kSizeCap, op.site);
+  }
+}
+
+void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site) {
+  if (end == WindowEnd::kValueRead || end == WindowEnd::kSynchronize) {
+    stream.limit = std::min<uint32_t>(kFirstLimit, static_cast<uint32_t>(knobs().window_ops));
+  }
+  if (stream.is_empty()) return;
+  WindowProgramPtr program = std::move(stream.program);
+  program->stream = stream.id;
+  program->sequence = stream.sequence++;
+  stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
+  stats_.count_end(end, site);
+  submit_window(std::move(program), stream.state, executables_, find_executable_, queue_);
+}
+
+void Core::flush(uint32_t stream, WindowEnd end) {
+  const Site site = capture_site();
+  BlockingRegion region;
+  std::lock_guard lock(mutex_);
+  flush_locked(*streams_[stream], end, site);
+}
+
+void Core::flush_all(WindowEnd end) {
+  const Site site = capture_site();
+  BlockingRegion region;
+  std::lock_guard lock(mutex_);
+  for (auto& stream : streams_) flush_locked(*stream, end, site);
+}
+
+void Core::wait_for_write(device::Buffer& buffer, WindowEnd end) {
+  StreamPoint point;
+  const Site site = capture_site();
+  BlockingRegion region;
+  {
+    std::lock_guard lock(mutex_);
+    point = {buffer.write_stream, buffer.last_write};
+    Stream& stream = *streams_[point.stream];
+    if (point.sequence == stream.sequence) flush_locked(stream, end, site);
+  }
+  queue_.wait(streams_[point.stream]->state, point.sequence);
+}
+
+void Core::wait_for_use(device::Buffer& buffer, WindowEnd end) {
+  StreamPoint point;
+  const Site site = capture_site();
+  BlockingRegion region;
+  {
+    std::lock_guard lock(mutex_);
+    point = {buffer.use_stream, buffer.last_use};
+    Stream& stream = *streams_[point.stream];
+    if (point.sequence == stream.sequence) flush_locked(stream, end, site);
+  }
+  queue_.wait(streams_[point.stream]->state, point.sequence);
+}
+
+bool Core::is_idle(device::Buffer& buffer) {
+  std::lock_guard lock(mutex_);
+  return buffer.last_use == 0 ||
+         streams_[buffer.use_stream]->state.completed.load() >= buffer.last_use;
+}
+
+bool Core::is_written(device::Buffer& buffer) {
+  std::lock_guard lock(mutex_);
+  return buffer.last_write == 0 ||
+         streams_[buffer.write_stream]->state.completed.load() >= buffer.last_write;
+}
+
+ErrorPtr Core::take_error(uint32_t stream) {
+  return queue_.take_error(streams_[stream]->state);
+}
+
+ErrorPtr Core::synchronize_stream(uint32_t stream) {
+  wait(mark(stream), WindowEnd::kSynchronize);
+  return take_error(stream);
+}
+
+ErrorPtr Core::synchronize() {
+  flush_all(WindowEnd::kSynchronize);
+  ErrorPtr first;
+  for (uint32_t id = 0; id < kNumStreams; ++id) {
+    Stream& stream = *streams_[id];
+    wait(mark(id), WindowEnd::kSynchronize);
+    ErrorPtr error = queue_.take_error(stream.state);
+    if (first == nullptr) first = error;
+  }
+  return first;
+}
+
+StreamPoint Core::mark(uint32_t stream_id) {
+  std::lock_guard lock(mutex_);
+  const Stream& stream = *streams_[stream_id];
+  return {stream_id, stream.is_empty() ? stream.sequence - 1 : stream.sequence};
+}
+
+void Core::wait(const StreamPoint& point, WindowEnd end) {
+  const Site site = capture_site();
+  BlockingRegion region;
+  Stream& stream = *streams_[point.stream];
+  {
+    std::lock_guard lock(mutex_);
+    if (point.sequence == stream.sequence || end == WindowEnd::kSynchronize) {
+      flush_locked(stream, end, site);
+    }
+  }
+  queue_.wait(stream.state, point.sequence);
+}
+
+bool Core::has_reached(const StreamPoint& point, WindowEnd end) {
+  const Site site = capture_site();
+  BlockingRegion region;
+  std::lock_guard lock(mutex_);
+  Stream& stream = *streams_[point.stream];
+  if (point.sequence == stream.sequence) flush_locked(stream, end, site);
+  return stream.state.completed.load() >= point.sequence;
+}
+
+void Core::order_after(uint32_t stream_id, const StreamPoint& point) {
+  if (point.stream == stream_id) return;
+  const Site site = capture_site();
+  BlockingRegion region;
+  std::lock_guard lock(mutex_);
+  // One hardware queue: what is submitted first runs first.
+  Stream& producer = *streams_[point.stream];
+  if (point.sequence == producer.sequence) {
+    flush_locked(producer, WindowEnd::kEventWaited, site);
+  }
+}
+
+Stats Core::stats() {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Core::reset_stats() {
+  std::lock_guard lock(mutex_);
+  stats_.reset();
+}
+
+}  // namespace neuron::lazy

@@ -1,0 +1,196 @@
+// Unboxed entries of the commonest pointwise ops: output made by hand, no call object.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "lazy/torch/record.h"
+#include "lazy/torch/register.h"
+#include "lazy/torch/runtime.h"
+#include "lazy/torch/scalars.h"
+#include "lazy/torch/tensors.h"
+
+namespace neuron::lazy {
+namespace {
+
+using at::Tensor;
+
+bool is_real_float(at::ScalarType dtype) {
+  return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 ||
+         dtype == at::kHalf;
+}
+
+// A neuron tensor that needs no inference: floating, contiguous, not empty.
+bool is_plain(const Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return impl->is_privateuseone() && impl->is_contiguous() && impl->numel() > 0 &&
+         is_real_float(impl->dtype().toScalarType());
+}
+
+bool is_same_plain(const Tensor& a, const Tensor& b) {
+  return b.is_privateuseone() && b.dtype() == a.dtype() && b.sizes() == a.sizes() &&
+         b.is_contiguous() && b.device() == a.device();
+}
+
+// A Python number; double or a small integer, so that a double holds it.
+bool is_number(const Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!impl->is_wrapped_number() || !impl->is_cpu()) return false;
+  const auto dtype = impl->dtype().toScalarType();
+  return dtype == at::kDouble || dtype == at::kLong;
+}
+
+at::Scalar value_of(const Tensor& number) {
+  const void* data = number.unsafeGetTensorImpl()->data();
+  if (number.scalar_type() == at::kDouble) return *static_cast<const double*>(data);
+  return *static_cast<const int64_t*>(data);
+}
+
+Tensor make_like(const Tensor& a) {
+  return make_tensor(a.sizes(), {}, a.scalar_type(), a.device().index());
+}
+
+struct FastSpec {
+  ir::Op op;
+  OpTrack* track;
+  at::Scalar alpha = 1;
+  bool has_alpha = false;
+};
+
+void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b, const Tensor& out) {
+  OperandSpec operands[3];
+  size_t count = 0;
+  OpSpec spec;
+  operands[count++] = operand_of(a, ir::Operand::kReads);
+  if (b != nullptr && b->is_privateuseone()) {
+    operands[count++] = operand_of(*b, ir::Operand::kReads);
+  } else if (b != nullptr) {
+    set_number(spec, 0, value_of(*b));
+  }
+  operands[count++] = operand_of(out, ir::Operand::kWrites);
+  if (fast.has_alpha) set_number(spec, 1, fast.alpha);
+  spec.op = fast.op;
+  spec.operands = {operands, count};
+  spec.site = capture_site();
+  fast.track->calls.fetch_add(1, std::memory_order_relaxed);
+  record_op(a.device().index(), std::move(spec));
+  arm(out);
+}
+
+bool goes_fast(const Tensor& a, const Tensor& b) {
+  return is_plain(a) && (is_same_plain(a, b) || is_number(b));
+}
+
+// In place: the second operand is another storage, or exactly the first.
+bool is_apart(const Tensor& a, const Tensor& b) {
+  return !b.is_privateuseone() || storage_of(a) != storage_of(b) ||
+         a.storage_offset() == b.storage_offset();
+}
+
+bool is_real_number(const at::Scalar& alpha) {
+  return alpha.isFloatingPoint() || alpha.isIntegral(/*includeBool=*/false);
+}
+
+template <class... Args>
+Tensor record_slow(const c10::OperatorHandle& op, const Args&... args) {
+  torch::jit::Stack stack;
+  (stack.emplace_back(args), ...);
+  record_boxed(op, {}, &stack);
+  return std::move(stack[0]).toTensor();
+}
+
+c10::OperatorHandle handle(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+}
+
+#define NEURON_BINARY_ENTRY(op, name, overload)                                       \
+  Tensor name##_entry(const Tensor& a, const Tensor& b) {                             \
+    static OpTrack& track = track_op("aten::" #name);                                 \
+    if (C10_LIKELY(goes_fast(a, b))) {                                                \
+      Tensor out = make_like(a);                                                      \
+      record_fast({ir::Op::op, &track}, a, &b, out);                                  \
+      return out;                                                                     \
+    }                                                                                 \
+    static const c10::OperatorHandle slow = handle("aten::" #name, overload);         \
+    return record_slow(slow, a, b);                                                   \
+  }
+
+#define NEURON_SCALED_ENTRY(op, name)                                                 \
+  Tensor name##_entry(const Tensor& a, const Tensor& b, const at::Scalar& alpha) {    \
+    static OpTrack& track = track_op("aten::" #name);                                 \
+    if (C10_LIKELY(goes_fast(a, b) && is_real_number(alpha))) {                       \
+      Tensor out = make_like(a);                                                      \
+      record_fast({ir::Op::op, &track, alpha, true}, a, &b, out);                     \
+      return out;                                                                     \
+    }                                                                                 \
+    static const c10::OperatorHandle slow = handle("aten::" #name, "Tensor");         \
+    return record_slow(slow, a, b, alpha);                                            \
+  }                                                                                   \
+  Tensor& name##_inplace_entry(Tensor& a, const Tensor& b, const at::Scalar& alpha) { \
+    static OpTrack& track = track_op("aten::" #name "_");                             \
+    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b) && is_real_number(alpha))) {                       \
+      record_fast({ir::Op::op, &track, alpha, true}, a, &b, a);                       \
+      return a;                                                                       \
+    }                                                                                 \
+    static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
+    record_slow(slow, a, b, alpha);                                                   \
+    return a;                                                                         \
+  }
+
+#define NEURON_INPLACE_ENTRY(op, name)                                                \
+  Tensor& name##_inplace_entry(Tensor& a, const Tensor& b) {                          \
+    static OpTrack& track = track_op("aten::" #name "_");                             \
+    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b))) {                                                \
+      record_fast({ir::Op::op, &track}, a, &b, a);                                    \
+      return a;                                                                       \
+    }                                                                                 \
+    static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
+    record_slow(slow, a, b);                                                          \
+    return a;                                                                         \
+  }
+
+#define NEURON_UNARY_ENTRY(op, name)                                                  \
+  Tensor name##_entry(const Tensor& a) {                                              \
+    static OpTrack& track = track_op("aten::" #name);                                 \
+    if (C10_LIKELY(is_plain(a))) {                                                    \
+      Tensor out = make_like(a);                                                      \
+      record_fast({ir::Op::op, &track}, a, nullptr, out);                             \
+      return out;                                                                     \
+    }                                                                                 \
+    static const c10::OperatorHandle slow = handle("aten::" #name, "");               \
+    return record_slow(slow, a);                                                      \
+  }
+
+NEURON_BINARY_ENTRY(kMul, mul, "Tensor")
+NEURON_BINARY_ENTRY(kDiv, div, "Tensor")
+NEURON_BINARY_ENTRY(kMaximum, maximum, "")
+NEURON_BINARY_ENTRY(kMinimum, minimum, "")
+NEURON_INPLACE_ENTRY(kMul, mul)
+NEURON_INPLACE_ENTRY(kDiv, div)
+NEURON_SCALED_ENTRY(kAdd, add)
+NEURON_SCALED_ENTRY(kSub, sub)
+#define NEURON_FAST_BINARY(op, name, function)
+#define NEURON_FAST_SCALED(op, name, function)
+#define NEURON_FAST_UNARY(op, name, function) NEURON_UNARY_ENTRY(op, name)
+#include "lazy/torch/fast_ops.def"
+#undef NEURON_FAST_UNARY
+
+}  // namespace
+
+void register_pointwise_ops(Registrar& m) {
+  m.impl("add.Tensor", TORCH_FN(add_entry));
+  m.impl("sub.Tensor", TORCH_FN(sub_entry));
+  m.impl("mul.Tensor", TORCH_FN(mul_entry));
+  m.impl("div.Tensor", TORCH_FN(div_entry));
+  m.impl("maximum", TORCH_FN(maximum_entry));
+  m.impl("minimum", TORCH_FN(minimum_entry));
+  m.impl("add_.Tensor", TORCH_FN(add_inplace_entry));
+  m.impl("sub_.Tensor", TORCH_FN(sub_inplace_entry));
+  m.impl("mul_.Tensor", TORCH_FN(mul_inplace_entry));
+  m.impl("div_.Tensor", TORCH_FN(div_inplace_entry));
+#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_entry));
+#include "lazy/torch/fast_ops.def"
+#undef NEURON_FAST_UNARY
+#undef NEURON_FAST_BINARY
+#undef NEURON_FAST_SCALED
+}
+
+}  // namespace neuron::lazy

@@ -1,0 +1,368 @@
+// Random ops. Laws:
+//  1. (seed, offset) is drawn from the generator when the op is recorded.
+//  2. The number at logical index i of the output depends on (seed, offset, i) and the op's
+//     arguments alone: not on strides, on threads, or on when the window ends.
+#include <ATen/core/Tensor.h>
+#include <ATen/native/DistributionTemplates.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/philox.h"
+#include "lazy/torch/generator.h"
+#include "lazy/torch/record.h"
+#include "lazy/torch/register.h"
+#include "lazy/torch/tensors.h"
+
+namespace neuron::lazy {
+namespace {
+
+using at::Generator;
+using at::Tensor;
+using Draw = NeuronGenerator::Draw;
+
+// The words of logical element i: two 32-bit words each.
+struct Words {
+  uint32_t first, second;
+};
+
+Words words_at(const Draw& draw, uint64_t i) {
+  const auto block = philox(draw.seed, draw.offset, i / 2);
+  return i % 2 == 0 ? Words{block[0], block[1]} : Words{block[2], block[3]};
+}
+
+// Uniform in (0, 1]: safe under a logarithm.
+double open_uniform(const Words& words) { return 1.0 - uniform_double(words.first, words.second); }
+
+// Box-Muller: elements 2k and 2k + 1 are the cosine and the sine branch of one pair.
+double normal_at(const Draw& draw, uint64_t i) {
+  constexpr double kTwoPi = 6.283185307179586476925286766559;
+  const auto block = philox(draw.seed, draw.offset, i / 2);
+  const double u = 1.0 - uniform_double(block[0], block[1]);
+  const double angle = kTwoPi * uniform_double(block[2], block[3]);
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  return radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+// Fills `out` in logical order with `value(i)`, computed as T and rounded once to out's dtype.
+template <class T, class Value>
+void fill(const Tensor& out, Value value) {
+  const int64_t count = out.numel();
+  const at::ScalarType dtype = c10::CppTypeToScalarType<T>::value;
+  const bool direct = out.is_contiguous() && out.scalar_type() == dtype;
+  Tensor values = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(dtype));
+  T* data = values.mutable_data_ptr<T>();
+  for (int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
+  if (!direct) out.copy_(values);
+}
+
+template <class Value>
+void fill_real(const Tensor& out, Value value) {
+  if (out.scalar_type() == at::kDouble || !out.is_floating_point()) {
+    fill<double>(out, value);
+  } else {
+    fill<float>(out, value);
+  }
+}
+
+void check_real(const Tensor& self, const char* op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"", op, "\" not implemented for '",
+                              toString(self.scalar_type()), "'");
+}
+
+template <class Body>
+void record_draw(const char* name, const Tensor& self, const std::optional<Generator>& generator,
+                 Body body) {
+  const Draw draw =
+      draw_from(generator, self.device().index(), static_cast<uint64_t>(self.numel()));
+  if (self.numel() == 0) return;
+  OpTrack& track = track_op(name);
+  record_native(track, ir::find_op(name), {}, {self}, {},
+                [draw, body](StepTensors& t) { body(t.tensor(0), draw); });
+}
+
+// ATen's templates check the arguments and call one of these with a TensorIterator over the
+// output, or with the output itself.
+template <class>
+struct UniformKernel {
+  void operator()(at::TensorIteratorBase& iter, double from, double to,
+                  std::optional<Generator> generator) const {
+    const bool is_wide = iter.tensor(0).scalar_type() == at::kDouble;
+    record_draw("aten::uniform_", iter.tensor(0), generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  const auto value = [&](uint64_t i) {
+                    const Words words = words_at(draw, i);
+                    const double u = is_wide ? uniform_double(words.first, words.second)
+                                             : uniform_float(words.first);
+                    const double x = u * (to - from) + from;
+                    return x < to ? x : from;
+                  };
+                  fill_real(out, value);
+                  // Rounding to the output's type may reach the excluded end.
+                  if (from < to) out.masked_fill_(out.ge(to), from);
+                });
+  }
+};
+
+template <class>
+struct NormalKernel {
+  void operator()(const Tensor& self, double mean, double std,
+                  std::optional<Generator> generator) const {
+    check_real(self, "normal_kernel_cpu");
+    record_draw("aten::normal_", self, generator, [=](const Tensor& out, const Draw& draw) {
+      fill_real(out, [&](uint64_t i) { return normal_at(draw, i) * std + mean; });
+    });
+  }
+};
+
+template <class>
+struct LogNormalKernel {
+  void operator()(at::TensorIteratorBase& iter, double mean, double std,
+                  std::optional<Generator> generator) const {
+    check_real(iter.tensor(0), "log_normal_kernel_cpu");
+    record_draw("aten::log_normal_", iter.tensor(0), generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  fill_real(out, [&](uint64_t i) {
+                    return std::exp(normal_at(draw, i) * std + mean);
+                  });
+                });
+  }
+};
+
+template <class>
+struct ExponentialKernel {
+  void operator()(at::TensorIteratorBase& iter, double lambda,
+                  std::optional<Generator> generator) const {
+    check_real(iter.tensor(0), "exponential_kernel_cpu");
+    record_draw("aten::exponential_", iter.tensor(0), generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  const double least = out.scalar_type() == at::kDouble
+                                           ? std::numeric_limits<double>::min()
+                                           : std::numeric_limits<float>::min();
+                  fill_real(out, [&](uint64_t i) {
+                    return std::max(least, -std::log(open_uniform(words_at(draw, i)))) / lambda;
+                  });
+                });
+  }
+};
+
+template <class>
+struct GeometricKernel {
+  void operator()(at::TensorIteratorBase& iter, double p,
+                  std::optional<Generator> generator) const {
+    record_draw("aten::geometric_", iter.tensor(0), generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  fill<double>(out, [&](uint64_t i) {
+                    const double u = open_uniform(words_at(draw, i));
+                    return std::max(1.0, std::ceil(std::log(u) / std::log1p(-p)));
+                  });
+                });
+  }
+};
+
+template <class>
+struct CauchyKernel {
+  void operator()(at::TensorIteratorBase& iter, double median, double sigma,
+                  std::optional<Generator> generator) const {
+    check_real(iter.tensor(0), "cauchy_cpu");
+    record_draw("aten::cauchy_", iter.tensor(0), generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  constexpr double kPi = 3.14159265358979323846;
+                  fill_real(out, [&](uint64_t i) {
+                    const Words words = words_at(draw, i);
+                    const double u = uniform_double(words.first, words.second);
+                    return median + sigma * std::tan(kPi * (u - 0.5));
+                  });
+                });
+  }
+};
+
+template <class>
+struct BernoulliScalarKernel {
+  void operator()(const Tensor& self, double p, std::optional<Generator> generator) const {
+    record_draw("aten::bernoulli_", self, generator, [=](const Tensor& out, const Draw& draw) {
+      fill<float>(out, [&](uint64_t i) {
+        const Words words = words_at(draw, i);
+        return uniform_double(words.first, words.second) < p ? 1.0f : 0.0f;
+      });
+    });
+  }
+};
+
+template <class>
+struct BernoulliTensorKernel {
+  void operator()(const Tensor& self, const Tensor& p_given,
+                  std::optional<Generator> generator) const {
+    Tensor p = p_given.is_privateuseone() ? p_given : p_given.to(self.device());
+    const Draw draw =
+        draw_from(generator, self.device().index(), static_cast<uint64_t>(self.numel()));
+    if (self.numel() == 0) return;
+    p = p.expand(self.sizes());
+    OpTrack& track = track_op("aten::bernoulli_");
+    record_native(track, ir::Op::kBernoulli, {p}, {self}, {}, [draw](StepTensors& t) {
+      const Tensor given = t.tensor(0).to(at::kDouble).contiguous();
+      const double* chance = given.const_data_ptr<double>();
+      for (int64_t i = 0; i < given.numel(); ++i) {
+        TORCH_CHECK(chance[i] >= 0 && chance[i] <= 1,
+                    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+      }
+      fill<float>(t.tensor(1), [&](uint64_t i) {
+        const Words words = words_at(draw, i);
+        return uniform_double(words.first, words.second) < chance[i] ? 1.0f : 0.0f;
+      });
+    });
+  }
+};
+
+uint64_t bits_of(const Words& words) {
+  return static_cast<uint64_t>(words.first) << 32 | words.second;
+}
+
+// The largest value of random_() without bounds.
+uint64_t default_random_range(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble: return (uint64_t{1} << std::numeric_limits<double>::digits) + 1;
+    case at::kFloat: return (uint64_t{1} << std::numeric_limits<float>::digits) + 1;
+    case at::kHalf: return (uint64_t{1} << 11) + 1;
+    case at::kBFloat16: return (uint64_t{1} << 8) + 1;
+    case at::kBool: return 2;
+    case at::kByte: return 256;
+    case at::kChar: return 128;
+    case at::kShort: return 32768;
+    case at::kInt: return uint64_t{1} << 31;
+    default: return uint64_t{1} << 63;
+  }
+}
+
+void record_random(const Tensor& self, uint64_t range, int64_t base,
+                   const std::optional<Generator>& generator) {
+  record_draw("aten::random_", self, generator, [=](const Tensor& out, const Draw& draw) {
+    fill<int64_t>(out, [&](uint64_t i) {
+      const uint64_t bits = bits_of(words_at(draw, i));
+      const uint64_t value = range == 0 ? bits : bits % range;
+      return static_cast<int64_t>(value + static_cast<uint64_t>(base));
+    });
+  });
+}
+
+template <class>
+struct RandomKernel {
+  void operator()(at::TensorIteratorBase& iter, std::optional<Generator> generator) const {
+    const Tensor& self = iter.tensor(0);
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"random_kernel_cpu\" not implemented for '",
+                                toString(self.scalar_type()), "'");
+    record_random(self, default_random_range(self.scalar_type()), 0, generator);
+  }
+};
+
+template <class>
+struct RandomFromToKernel {
+  void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
+                  std::optional<Generator> generator) const {
+    record_random(iter.tensor(0), range, base, generator);
+  }
+  void operator()(at::TensorIteratorBase& iter, std::optional<Generator> generator) const {
+    record_random(iter.tensor(0), 0, 0, generator);
+  }
+};
+
+namespace templates = at::native::templates;
+
+Tensor& uniform(Tensor& self, double from, double to, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::uniform_impl_<UniformKernel, void>(self, from, to, std::move(generator));
+}
+Tensor& normal(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::normal_impl_<NormalKernel, void>(self, mean, std, std::move(generator));
+}
+Tensor& log_normal(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::log_normal_impl_<LogNormalKernel, void>(self, mean, std,
+                                                            std::move(generator));
+}
+Tensor& exponential(Tensor& self, double lambda, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::exponential_impl_<ExponentialKernel, void>(self, lambda,
+                                                               std::move(generator));
+}
+Tensor& geometric(Tensor& self, double p, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::geometric_impl_<GeometricKernel, void>(self, p, std::move(generator));
+}
+Tensor& cauchy(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::cauchy_impl_<CauchyKernel, void>(self, median, sigma,
+                                                     std::move(generator));
+}
+Tensor& bernoulli_scalar(Tensor& self, double p, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::bernoulli_impl_<BernoulliScalarKernel, void>(self, p,
+                                                                 std::move(generator));
+}
+Tensor& bernoulli_tensor(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::bernoulli_impl_<BernoulliTensorKernel, void>(self, p,
+                                                                 std::move(generator));
+}
+Tensor& random(Tensor& self, std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::random_impl<RandomKernel, void>(self, std::move(generator));
+}
+Tensor& random_from(Tensor& self, int64_t from, std::optional<int64_t> to,
+                    std::optional<Generator> generator) {
+  const InferenceScope scope;
+  return templates::random_from_to_impl<RandomFromToKernel, void>(self, from, to,
+                                                                  std::move(generator));
+}
+Tensor& random_to(Tensor& self, int64_t to, std::optional<Generator> generator) {
+  return random_from(self, 0, to, std::move(generator));
+}
+
+std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
+                                          std::optional<bool> train) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  Tensor mask = at::empty_like(input, at::TensorOptions().dtype(at::kBool));
+  Tensor output = at::empty_like(input);
+  if (input.numel() == 0) return {output, mask};
+  static OpTrack& track = track_op("aten::native_dropout");
+  if (!train.value_or(true)) {
+    output.copy_(input);
+    mask.fill_(true);
+    return {output, mask};
+  }
+  const Draw draw =
+      draw_from({}, input.device().index(), static_cast<uint64_t>(input.numel()));
+  record_native(track, ir::Op::kNativeDropout, {input}, {}, {output, mask},
+                [draw, p](StepTensors& t) {
+                  const Tensor mask = t.tensor(2);
+                  fill<bool>(mask, [&](uint64_t i) {
+                    const Words words = words_at(draw, i);
+                    return uniform_double(words.first, words.second) >= p;
+                  });
+                  const double scale = p == 1 ? 0.0 : 1.0 / (1.0 - p);
+                  t.tensor(1).copy_(t.tensor(0).mul(mask).mul_(scale));
+                });
+  return {output, mask};
+}
+
+}  // namespace
+
+void register_random_ops(Registrar& m) {
+  m.impl("uniform_", TORCH_FN(uniform));
+  m.impl("normal_", TORCH_FN(normal));
+  m.impl("log_normal_", TORCH_FN(log_normal));
+  m.impl("exponential_", TORCH_FN(exponential));
+  m.impl("geometric_", TORCH_FN(geometric));
+  m.impl("cauchy_", TORCH_FN(cauchy));
+  m.impl("bernoulli_.float", TORCH_FN(bernoulli_scalar));
+  m.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor));
+  m.impl("random_", TORCH_FN(random));
+  m.impl("random_.from", TORCH_FN(random_from));
+  m.impl("random_.to", TORCH_FN(random_to));
+  m.impl("native_dropout", TORCH_FN(native_dropout));
+}
+
+}  // namespace neuron::lazy

@@ -1,0 +1,60 @@
+#include "lazy/window.h"
+
+#include "ir/print.h"
+
+namespace neuron::lazy {
+namespace {
+
+struct EndInfo {
+  const char* name;
+  const char* help;
+};
+
+constexpr EndInfo kEnds[] = {
+#define NEURON_WINDOW_END(end, name, help) {name, help},
+#include "lazy/window_end.def"
+#undef NEURON_WINDOW_END
+};
+
+}  // namespace
+
+const char* window_end_name(WindowEnd end) { return kEnds[static_cast<int>(end)].name; }
+const char* window_end_help(WindowEnd end) { return kEnds[static_cast<int>(end)].help; }
+
+std::string WindowProgram::describe(const device::Step& step) const {
+  const ir::Node& node = graph.nodes[step.node];
+  return "while running " + ir::print_node(graph, node) + " on stream " +
+         std::to_string(stream) + ", recorded at " + describe_site(node.site);
+}
+
+void WindowProgram::retire() { pool_.put(this); }
+
+WindowProgramPtr ProgramPool::take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      WindowProgram* program = free_.back();
+      free_.pop_back();
+      return WindowProgramPtr(program);
+    }
+  }
+  return WindowProgramPtr(new WindowProgram(*this));
+}
+
+void ProgramPool::put(WindowProgram* program) {
+  program->graph.clear();
+  program->buffers.clear();
+  program->steps.clear();
+  program->accesses.clear();
+  program->releases.clear();
+  {
+    std::lock_guard lock(mutex_);
+    if (free_.size() < kKeep) {
+      free_.push_back(program);
+      return;
+    }
+  }
+  delete program;
+}
+
+}  // namespace neuron::lazy

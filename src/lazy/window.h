@@ -1,0 +1,69 @@
+// Window: the ops of one stream that were recorded and not yet submitted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "device/program.h"
+#include "device/queue.h"
+#include "ir/graph.h"
+#include "ir/plan.h"
+
+namespace neuron::lazy {
+
+class ProgramPool;
+
+enum class WindowEnd : uint8_t {
+#define NEURON_WINDOW_END(end, name, help) end,
+#include "lazy/window_end.def"
+#undef NEURON_WINDOW_END
+  kCount
+};
+
+const char* window_end_name(WindowEnd end);
+const char* window_end_help(WindowEnd end);
+
+/// A window's graph on its way through the road: recorded, planned, bound, executed.
+class WindowProgram final : public device::Program {
+ public:
+  explicit WindowProgram(ProgramPool& pool) : pool_(pool) {}
+
+  ir::Graph graph;
+  ir::Plan plan;
+
+  std::string describe(const device::Step& step) const override;
+  void retire() override;
+
+ private:
+  ProgramPool& pool_;
+};
+
+/// Keeps the memory of programs that ran. Thread-safe.
+class ProgramPool {
+ public:
+  std::unique_ptr<WindowProgram, device::RetireProgram> take();
+  void put(WindowProgram* program);
+
+ private:
+  static constexpr size_t kKeep = 64;
+  std::mutex mutex_;
+  std::vector<WindowProgram*> free_;
+};
+
+using WindowProgramPtr = std::unique_ptr<WindowProgram, device::RetireProgram>;
+
+/// One stream: its open window and what has become of the earlier ones.
+struct Stream {
+  uint32_t id = 0;
+  int priority = 0;
+  uint64_t window = 0;        // process-wide number of the open window; see Buffer::window
+  uint64_t sequence = 1;      // number of the open window within the stream
+  uint32_t limit = 0;         // ops it may hold; grows while nothing is read
+  WindowProgramPtr program;   // the recorded ops
+  device::StreamState state;
+
+  bool is_empty() const { return program == nullptr || program->graph.nodes.empty(); }
+};
+
+}  // namespace neuron::lazy
