@@ -1,0 +1,150 @@
+// The Python module `torch_neuronx._C`: a thin skin over the runtime.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/Exceptions.h>
+
+#include <map>
+
+#include "base/knobs.h"
+#include "bindings/shapes.h"
+#include "bindings/site.h"
+#include "lazy/torch/generator.h"
+#include "lazy/torch/record.h"
+#include "lazy/torch/runtime.h"
+
+namespace py = pybind11;
+namespace lazy = neuron::lazy;
+
+namespace {
+
+// Counters of all cores together.
+py::dict window_report() {
+  uint64_t ops = 0, windows = 0;
+  py::list ends, lines, host_ops;
+  constexpr int kEnds = static_cast<int>(lazy::WindowEnd::kCount);
+  uint64_t counts[kEnds] = {};
+  std::vector<lazy::Stats::Line> all_lines;
+  for (int i = 0; lazy::is_started() && i < lazy::device_count(); ++i) {
+    const lazy::Stats stats = lazy::core_at(i).stats();
+    ops += stats.ops();
+    windows += stats.windows();
+    for (int end = 0; end < kEnds; ++end) {
+      counts[end] += stats.ends(static_cast<lazy::WindowEnd>(end));
+    }
+    for (const auto& line : stats.lines()) all_lines.push_back(line);
+  }
+  for (int i = 0; i < kEnds; ++i) {
+    const auto end = static_cast<lazy::WindowEnd>(i);
+    if (counts[i] == 0) continue;
+    ends.append(py::make_tuple(lazy::window_end_name(end), counts[i],
+                               lazy::window_end_help(end)));
+  }
+  // Several instructions may stand on one line.
+  std::map<std::pair<std::string, lazy::WindowEnd>, uint64_t> by_place;
+  for (const auto& line : all_lines) {
+    by_place[{neuron::describe_site(line.site), line.end}] += line.count;
+  }
+  for (const auto& [key, count] : by_place) {
+    const auto& [place, end] = key;
+    const size_t colon = place.rfind(':');
+    const bool has_line = colon != std::string::npos;
+    lines.append(py::make_tuple(has_line ? place.substr(0, colon) : place,
+                                has_line ? std::atoi(place.c_str() + colon + 1) : 0,
+                                lazy::window_end_name(end), count));
+  }
+  for (const auto& [name, count] : lazy::executed_ops(/*on_host=*/true)) {
+    host_ops.append(py::make_tuple(name, count));
+  }
+  py::dict report;
+  report["windows"] = windows;
+  report["ops"] = ops;
+  report["ends"] = ends;
+  report["lines"] = lines;
+  report["host_ops"] = host_ops;
+  return report;
+}
+
+void reset_window_report() {
+  for (int i = 0; lazy::is_started() && i < lazy::device_count(); ++i) {
+    lazy::core_at(i).reset_stats();
+  }
+}
+
+void flush_everything(lazy::WindowEnd end) {
+  for (int i = 0; lazy::is_started() && i < lazy::device_count(); ++i) {
+    lazy::core_at(i).flush_all(end);
+  }
+}
+
+void set_adaptive(bool enabled) {
+  lazy::core_at(-1);
+  if (lazy::modes().adaptive.exchange(enabled) != enabled) {
+    flush_everything(lazy::WindowEnd::kModeSwitch);
+  }
+}
+
+bool is_adaptive() {
+  return lazy::is_started() ? lazy::modes().adaptive.load() : neuron::knobs().adaptive_eager;
+}
+
+py::list list_knobs() {
+  py::list rows;
+  for (const neuron::KnobInfo& knob : neuron::list_knobs()) {
+    rows.append(py::make_tuple(knob.name, knob.env, knob.value, knob.default_value, knob.help));
+  }
+  return rows;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  neuron::bindings::install_hooks();
+  py::register_local_exception_translator([](std::exception_ptr exception) {
+    try {
+      if (exception) std::rethrow_exception(exception);
+    } catch (const c10::Error&) {
+      torch::translate_exception_to_python(exception);
+    }
+  });
+  using Released = py::call_guard<py::gil_scoped_release>;
+  m.def("device_count", &lazy::device_count);
+  m.def("is_initialized", &lazy::is_started);
+  m.def("init", [] { lazy::core_at(-1); }, Released());
+  m.def("in_bad_fork", &lazy::in_bad_fork);
+  m.def("knob_errors", [] { return neuron::knob_report().errors; });
+  m.def("knob_warnings", [] { return neuron::knob_report().warnings; });
+  m.def("synchronize",
+        [](int device) { lazy::raise_error(lazy::core_at(device).synchronize()); },
+        py::arg("device") = -1, Released());
+  m.def("set_adaptive_eager", &set_adaptive, Released());
+  m.def("is_adaptive_eager", &is_adaptive);
+  m.def("set_launch_blocking", [](bool enabled) {
+    lazy::core_at(-1);
+    lazy::modes().blocking.store(enabled);
+  });
+  m.def("is_launch_blocking", [] {
+    return lazy::is_started() ? lazy::modes().blocking.load() : neuron::knobs().launch_blocking;
+  });
+  m.def("executed_ops", [] { return lazy::executed_ops(/*on_host=*/false); });
+  m.def("fallback_ops", [] { return lazy::executed_ops(/*on_host=*/true); });
+  m.def("clear_op_tracking", &lazy::clear_op_tracking);
+  m.def("window_report", &window_report);
+  m.def("reset_window_report", &reset_window_report);
+  m.def("default_generator", [](int index) {
+    return py::reinterpret_steal<py::object>(
+        THPGenerator_initDefaultGenerator(lazy::default_generator(index)));
+  });
+  m.def("memory_total",
+        [](int device) { return lazy::core_at(device).memory().capacity(); },
+        py::arg("device") = -1);
+  m.def("default_stream", [](int device) {
+    const c10::Device full =
+        lazy::resolve_device({c10::kPrivateUse1, static_cast<c10::DeviceIndex>(device)});
+    return py::make_tuple(0, static_cast<int>(full.index()),
+                          static_cast<int>(c10::kPrivateUse1));
+  });
+  m.def("knobs", &list_knobs);
+  m.def("shutdown", &lazy::shut_down, Released());
+  neuron::bindings::add_shape_functions(m);
+}

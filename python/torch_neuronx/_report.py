@@ -1,0 +1,89 @@
+"""What ran where, and why windows ended."""
+
+from typing import Any
+
+from . import _C
+
+
+def get_executed_ops() -> list[str]:
+    """Names of the ops that ran on the device, one entry per call; synchronize first.
+
+    >>> torch_neuronx.clear_op_tracking(); torch_neuronx.get_executed_ops()
+    []
+    """
+    return _per_call(_C.executed_ops())
+
+
+def get_fallback_ops() -> list[str]:
+    """Names of the ops that ran on the host, one entry per call; synchronize first.
+
+    >>> torch_neuronx.clear_op_tracking(); torch_neuronx.get_fallback_ops()
+    []
+    """
+    return _per_call(_C.fallback_ops())
+
+
+def clear_op_tracking() -> None:
+    """Forgets what `get_executed_ops` and `get_fallback_ops` have counted.
+
+    >>> torch_neuronx.clear_op_tracking()
+    """
+    _C.clear_op_tracking()
+
+
+def _per_call(counts: list[tuple[str, int]]) -> list[str]:
+    return [name for name, count in counts for _ in range(count)]
+
+
+# Reasons that say something about the mode, nothing about a line.
+_ENDS_OF_EVERY_OP = ("plain-eager", "launch-blocking")
+
+
+class WindowReport(dict[str, Any]):
+    """Windows, recorded ops, why windows ended, at which lines, and ops run on the host.
+
+    Keys: `windows`, `ops`, `ends` [(reason, count, help)], `lines` [(file, line, reason,
+    count)], `host_ops` [(name, count)]. As text it is a table.
+
+    >>> print(WindowReport(windows=1, ops=2, ends=[], lines=[], host_ops=[]))
+    windows 1, ops recorded 2 (2.0 per window)
+    """
+
+    def __str__(self) -> str:
+        windows, ops = self["windows"], self["ops"]
+        mean = f"{ops / windows:.1f}" if windows else "none"
+        out = [f"windows {windows}, ops recorded {ops} ({mean} per window)"]
+        if ends := _most(self["ends"], 1):
+            out.append("why windows ended")
+            width = max(len(reason) for reason, _, _ in ends)
+            out += [f"{n:>10}  {reason:{width}}  {text}" for reason, n, text in ends]
+        lines = [row for row in self["lines"] if row[2] not in _ENDS_OF_EVERY_OP]
+        if lines := _most(lines, 3)[:10]:
+            out.append("lines that ended most windows")
+            out += [f"{n:>10}  {file}:{line} ({why})" for file, line, why, n in lines]
+        if host := _most(self["host_ops"], 1)[:20]:
+            out.append("ops that ran on the host")
+            out += [f"{count:>10}  {name}" for name, count in host]
+        return "\n".join(out)
+
+
+def _most(rows: list[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
+    """Rows that have a count, largest first."""
+    return sorted((row for row in rows if row[count]), key=lambda row: -row[count])
+
+
+def window_report() -> WindowReport:
+    """Counts since the start or the last `reset_window_report`.
+
+    >>> torch.neuron.window_report()["windows"] >= 0
+    True
+    """
+    return WindowReport(_C.window_report())
+
+
+def reset_window_report() -> None:
+    """Sets the counts of `window_report` to zero.
+
+    >>> torch.neuron.reset_window_report()
+    """
+    _C.reset_window_report()

@@ -1,0 +1,153 @@
+"""What `torch.neuron` is: every name that users, PyTorch and frameworks look up there.
+
+>>> torch.neuron.is_available()
+True
+"""
+
+from typing import Any
+
+import torch
+from torch import _utils as _utils  # `torch.load` reads torch.neuron._utils
+
+from . import _C
+from ._device import (
+    DeviceProperties,
+    _get_device_index,
+    _is_in_bad_fork,
+    _lazy_init,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_amp_supported_dtype,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    is_available,
+    is_bf16_supported,
+    is_initialized,
+    set_device,
+    synchronize,
+)
+from ._memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
+from ._modes import (
+    adaptive_eager,
+    is_adaptive_eager,
+    is_launch_blocking,
+    set_adaptive_eager,
+    set_launch_blocking,
+)
+from ._random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from ._report import (
+    WindowReport,
+    clear_op_tracking,
+    get_executed_ops,
+    get_fallback_ops,
+    reset_window_report,
+    window_report,
+)
+from ._streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+
+__all__ = [
+    "DeviceProperties",
+    "Event",
+    "Stream",
+    "StreamContext",
+    "WindowReport",
+    "_get_device_index",
+    "_is_in_bad_fork",
+    "_lazy_init",
+    "adaptive_eager",
+    "clear_op_tracking",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_executed_ops",
+    "get_fallback_ops",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_adaptive_eager",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "is_launch_blocking",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "reset_window_report",
+    "seed",
+    "seed_all",
+    "set_adaptive_eager",
+    "set_device",
+    "set_launch_blocking",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+    "window_report",
+]
+
+default_generators: tuple[torch.Generator, ...]
+
+
+def __getattr__(name: str) -> Any:
+    """The attributes that are state: `_initialized` and `default_generators`.
+
+    >>> torch.neuron.default_generators[0].device
+    device(type='neuron', index=0)
+    """
+    if name == "_initialized":
+        return _C.is_initialized()
+    if name == "default_generators":
+        return tuple(_C.default_generator(i) for i in range(_C.device_count()))
+    raise AttributeError(f"module 'torch.neuron' has no attribute {name!r}")
