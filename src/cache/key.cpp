@@ -7,34 +7,63 @@
 namespace neuron::cache {
 namespace {
 
-template <class T>
-void append(std::vector<std::byte>& bytes, const T& value) {
-  const size_t at = bytes.size();
-  bytes.resize(at + sizeof(T));
-  std::memcpy(bytes.data() + at, &value, sizeof(T));
-}
+// What the key holds of one operand.
+struct OperandKey {
+  uint16_t buffer;  // numbered by first use within the kernel
+  ir::DType dtype;
+  uint8_t rank;
+  uint8_t flags;
+  uint8_t padding = 0;
+};
+static_assert(sizeof(OperandKey) == 6);
+
+struct NodeKey {
+  ir::Op op;
+  uint8_t number_kinds;
+  // The same op may be recorded with a call object or without: other code runs.
+  bool has_call;
+};
+static_assert(sizeof(NodeKey) == 4);
+
+// Numbers buffers by first use.
+class FirstUse {
+ public:
+  uint16_t number(uint32_t buffer) {
+    uint16_t local = 0;
+    while (local < seen_.size() && seen_[local] != buffer) ++local;
+    if (local == seen_.size()) seen_.push_back(buffer);
+    return local;
+  }
+  void clear() { seen_.clear(); }
+
+ private:
+  std::vector<uint32_t> seen_;
+};
 
 }  // namespace
 
 void make_key(const ir::Graph& graph, const ir::Kernel& kernel, Key& key) {
-  key.bytes.clear();
-  std::vector<uint32_t>& first_use = *[] {
-    static thread_local std::vector<uint32_t> numbers;
-    return &numbers;
-  }();
+  static thread_local FirstUse first_use;
   first_use.clear();
+  size_t size = 0;
   for (uint32_t i = 0; i < kernel.num_nodes; ++i) {
     const ir::Node& node = graph.nodes[kernel.first_node + i];
-    append(key.bytes, node.op);
-    append(key.bytes, node.number_kinds);
+    size += sizeof(NodeKey);
+    if (node.call == 0) size += sizeof(OperandKey) * node.num_operands;
+  }
+  key.bytes.resize(size);
+  std::byte* at = key.bytes.data();
+  for (uint32_t i = 0; i < kernel.num_nodes; ++i) {
+    const ir::Node& node = graph.nodes[kernel.first_node + i];
+    const NodeKey node_key{node.op, node.number_kinds, node.call != 0};
+    std::memcpy(at, &node_key, sizeof node_key);
+    at += sizeof node_key;
+    if (node.call != 0) continue;  // a call brings its own code, whatever its operands
     for (const ir::Operand& operand : graph.operands_of(node)) {
-      uint16_t local = 0;
-      while (local < first_use.size() && first_use[local] != operand.buffer) ++local;
-      if (local == first_use.size()) first_use.push_back(operand.buffer);
-      append(key.bytes, local);
-      append(key.bytes, operand.dtype);
-      append(key.bytes, operand.rank);
-      append(key.bytes, operand.flags);
+      const OperandKey operand_key{first_use.number(operand.buffer), operand.dtype,
+                                   operand.rank, operand.flags};
+      std::memcpy(at, &operand_key, sizeof operand_key);
+      at += sizeof operand_key;
     }
   }
   key.hash = hash_bytes(key.bytes.data(), key.bytes.size());

@@ -29,17 +29,88 @@ uint8_t size_class_of(uint64_t nbytes) {
 
 }  // namespace
 
-void MemoryCounter::add(int64_t amount) {
-  const int64_t now = current.fetch_add(amount, std::memory_order_relaxed) + amount;
-  allocated.fetch_add(amount, std::memory_order_relaxed);
+// Adds without a bus lock where only this thread writes.
+inline void add_owned(std::atomic<int64_t>& total, int64_t amount) {
+  total.store(total.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+inline void raise_peak(std::atomic<int64_t>& peak, int64_t now) {
   int64_t high = peak.load(std::memory_order_relaxed);
   while (now > high && !peak.compare_exchange_weak(high, now, std::memory_order_relaxed)) {
   }
 }
 
-void MemoryCounter::subtract(int64_t amount) {
-  current.fetch_sub(amount, std::memory_order_relaxed);
-  freed.fetch_add(amount, std::memory_order_relaxed);
+void Memory::count(std::atomic<int64_t> MemoryTotals::* total, int64_t amount) {
+  if (std::this_thread::get_id() == owner_) {
+    add_owned(owned_.*total, amount);
+  } else {
+    (others_.*total).fetch_add(amount, std::memory_order_relaxed);
+  }
+}
+
+int64_t Memory::sum(std::atomic<int64_t> MemoryTotals::* total) const {
+  return (owned_.*total).load(std::memory_order_relaxed) +
+         (others_.*total).load(std::memory_order_relaxed);
+}
+
+int64_t Memory::active_bytes() const {
+  return sum(&MemoryTotals::made_bytes) - sum(&MemoryTotals::released_bytes);
+}
+
+void Memory::count_reserved(int64_t bytes, int64_t segments) {
+  raise_peak(peak_reserved_, reserved_bytes_.fetch_add(bytes) + bytes);
+  raise_peak(peak_segments_, segments_.fetch_add(segments) + segments);
+}
+
+MemoryStats Memory::stats() const {
+  using Totals = MemoryTotals;
+  MemoryStats stats;
+  std::lock_guard lock(stats_mutex_);
+  const auto fill = [](MemoryFigure& figure, const MemoryFigure& base, int64_t made,
+                       int64_t freed, int64_t peak) {
+    figure.current = made - freed;
+    figure.peak = std::max(peak, figure.current);
+    figure.allocated = made - base.allocated;
+    figure.freed = freed - base.freed;
+  };
+  const int64_t made = sum(&Totals::made_bytes);
+  fill(stats.allocated_bytes, base_stats_.allocated_bytes, made, sum(&Totals::freed_bytes),
+       peak_bytes_);
+  fill(stats.requested_bytes, base_stats_.requested_bytes, sum(&Totals::made_requested),
+       sum(&Totals::freed_requested), peak_requested_);
+  fill(stats.allocations, base_stats_.allocations, sum(&Totals::made_count),
+       sum(&Totals::freed_count), peak_count_);
+  fill(stats.active_bytes, base_stats_.active_bytes, made, sum(&Totals::released_bytes),
+       peak_bytes_);
+  fill(stats.reserved_bytes, base_stats_.reserved_bytes, reserved_bytes_, 0, peak_reserved_);
+  fill(stats.segments, base_stats_.segments, segments_, 0, peak_segments_);
+  stats.retries = retries_;
+  stats.out_of_memory = out_of_memory_;
+  return stats;
+}
+
+void Memory::reset_peak_stats() {
+  const MemoryStats now = stats();
+  peak_bytes_ = now.allocated_bytes.current;
+  peak_requested_ = now.requested_bytes.current;
+  peak_count_ = now.allocations.current;
+  peak_reserved_ = now.reserved_bytes.current;
+  peak_segments_ = now.segments.current;
+}
+
+void Memory::reset_accumulated_stats() {
+  const MemoryStats now = stats();
+  std::lock_guard lock(stats_mutex_);
+  const auto move = [](MemoryFigure& base, const MemoryFigure& figure) {
+    base.allocated += figure.allocated;
+    base.freed += figure.freed;
+  };
+  move(base_stats_.allocated_bytes, now.allocated_bytes);
+  move(base_stats_.requested_bytes, now.requested_bytes);
+  move(base_stats_.allocations, now.allocations);
+  move(base_stats_.active_bytes, now.active_bytes);
+  retries_ = 0;
+  out_of_memory_ = 0;
 }
 
 uint64_t block_size(uint64_t nbytes) {
@@ -57,7 +128,7 @@ uint64_t Memory::rounded(uint64_t nbytes) {
 }
 
 Memory::Memory(uint16_t device_index, uint64_t capacity)
-    : device_index_(device_index), capacity_(capacity) {
+    : device_index_(device_index), capacity_(capacity), owner_(std::this_thread::get_id()) {
   void* range = mmap(nullptr, kAddressSpace, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   NEURON_CHECK(range != MAP_FAILED, "[memory] cannot reserve the device's address range");
@@ -91,9 +162,14 @@ static LocalRecords& local_list(uint16_t device_index, uint8_t size_class) {
 }
 
 Buffer* Memory::allocate(uint64_t nbytes) {
-  const uint64_t charged = rounded(nbytes);
-  if (stats_.active_bytes.current.load(std::memory_order_relaxed) + charged > capacity_) {
-    return nullptr;
+  const auto charged = static_cast<int64_t>(rounded(nbytes));
+  // The worker's totals are read only when the bound known so far does not suffice.
+  const int64_t made = sum(&MemoryTotals::made_bytes) + charged;
+  const auto capacity = static_cast<int64_t>(capacity_);
+  if (made - seen_released_.load(std::memory_order_relaxed) > capacity) {
+    const int64_t released = sum(&MemoryTotals::released_bytes);
+    seen_released_.store(released, std::memory_order_relaxed);
+    if (made - released > capacity) return nullptr;
   }
   const uint8_t size_class = size_class_of(nbytes);
   if (size_class >= kClasses) return nullptr;
@@ -116,17 +192,20 @@ Buffer* Memory::allocate(uint64_t nbytes) {
   buffer->last_use = 0;
   buffer->refs.store(1, std::memory_order_relaxed);
   buffer->storage_alive.store(true, std::memory_order_relaxed);
-  stats_.allocated_bytes.add(static_cast<int64_t>(charged));
-  stats_.active_bytes.add(static_cast<int64_t>(charged));
-  stats_.requested_bytes.add(static_cast<int64_t>(nbytes));
-  stats_.allocations.add(1);
+  count(&MemoryTotals::made_bytes, charged);
+  count(&MemoryTotals::made_requested, static_cast<int64_t>(nbytes));
+  count(&MemoryTotals::made_count, 1);
+  raise_peak(peak_bytes_, made - sum(&MemoryTotals::freed_bytes));
+  raise_peak(peak_requested_,
+             sum(&MemoryTotals::made_requested) - sum(&MemoryTotals::freed_requested));
+  raise_peak(peak_count_, sum(&MemoryTotals::made_count) - sum(&MemoryTotals::freed_count));
   return buffer;
 }
 
 void Memory::release_storage(Buffer* buffer) {
-  stats_.allocated_bytes.subtract(static_cast<int64_t>(rounded(buffer->nbytes)));
-  stats_.requested_bytes.subtract(static_cast<int64_t>(buffer->nbytes));
-  stats_.allocations.subtract(1);
+  count(&MemoryTotals::freed_bytes, static_cast<int64_t>(rounded(buffer->nbytes)));
+  count(&MemoryTotals::freed_requested, static_cast<int64_t>(buffer->nbytes));
+  count(&MemoryTotals::freed_count, 1);
   buffer->storage_alive.store(false, std::memory_order_relaxed);
   release(buffer);
 }
@@ -140,7 +219,7 @@ void Memory::release(Buffer* buffer) {
 void Memory::recycle(Buffer* buffer) {
   drop_bytes(buffer);
   if (buffer->error != nullptr) buffer->error.reset();
-  stats_.active_bytes.subtract(static_cast<int64_t>(rounded(buffer->nbytes)));
+  count(&MemoryTotals::released_bytes, static_cast<int64_t>(rounded(buffer->nbytes)));
   LocalRecords& local = local_list(device_index_, buffer->size_class);
   if (local.count < LocalRecords::kKeep) {
     buffer->next = local.head;
@@ -171,9 +250,7 @@ void Memory::adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes, FreeHos
   buffer->host_bytes = host_bytes;
   buffer->free_host = free_host;
   buffer->host_context = context;
-  MemoryStats& stats = buffer->memory->stats_;
-  stats.reserved_bytes.add(static_cast<int64_t>(host_bytes));
-  stats.segments.add(1);
+  buffer->memory->count_reserved(static_cast<int64_t>(host_bytes), 1);
 }
 
 void Memory::drop_bytes(Buffer* buffer) {
@@ -181,8 +258,7 @@ void Memory::drop_bytes(Buffer* buffer) {
   Memory& memory = *buffer->memory;
   if (buffer->free_host != nullptr) {
     buffer->free_host(buffer->host_context);
-    memory.stats_.reserved_bytes.subtract(static_cast<int64_t>(buffer->host_bytes));
-    memory.stats_.segments.subtract(1);
+    memory.count_reserved(-static_cast<int64_t>(buffer->host_bytes), -1);
   } else {
     memory.return_block(buffer->host, buffer->host_bytes);
   }
@@ -207,8 +283,7 @@ std::byte* Memory::take_block(uint64_t size) {
     block = std::aligned_alloc(kAlignment, aligned);
     if (block == nullptr) throw std::bad_alloc();
   }
-  stats_.reserved_bytes.add(static_cast<int64_t>(size));
-  stats_.segments.add(1);
+  count_reserved(static_cast<int64_t>(size), 1);
   return static_cast<std::byte*>(block);
 }
 
@@ -222,8 +297,7 @@ void Memory::return_block(std::byte* block, uint64_t size) {
     }
   }
   std::free(block);
-  stats_.reserved_bytes.subtract(static_cast<int64_t>(size));
-  stats_.segments.subtract(1);
+  count_reserved(-static_cast<int64_t>(size), -1);
 }
 
 void Memory::empty_cache() {
@@ -236,8 +310,7 @@ void Memory::empty_cache() {
   for (const auto& [size, blocks] : cached) {
     for (std::byte* block : blocks) {
       std::free(block);
-      stats_.reserved_bytes.subtract(static_cast<int64_t>(size));
-      stats_.segments.subtract(1);
+      count_reserved(-static_cast<int64_t>(size), -1);
     }
   }
 }

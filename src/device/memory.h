@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <tsl/robin_map.h>
@@ -18,24 +19,27 @@
 
 namespace neuron::device {
 
-/// One counter with its peak and running totals, in the manner of PyTorch's memory_stats.
-struct MemoryCounter {
-  std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0};
-
-  void add(int64_t amount);
-  void subtract(int64_t amount);
-  void reset_peak() { peak = current.load(); }
-  void reset_accumulated() { allocated = 0, freed = 0; }
+/// One figure with its peak and running totals, in the manner of PyTorch's memory_stats.
+struct MemoryFigure {
+  int64_t current = 0, peak = 0, allocated = 0, freed = 0;
 };
 
 struct MemoryStats {
-  MemoryCounter requested_bytes;  // as asked for, of live storages
-  MemoryCounter allocated_bytes;  // rounded to the size class, of live storages
-  MemoryCounter active_bytes;     // allocated, or still used by recorded work
-  MemoryCounter reserved_bytes;   // host bytes held, in use or cached
-  MemoryCounter allocations;      // live storages
-  MemoryCounter segments;         // blocks of host bytes held
-  std::atomic<int64_t> retries{0}, out_of_memory{0};
+  MemoryFigure requested_bytes;  // as asked for, of live storages
+  MemoryFigure allocated_bytes;  // rounded to the size class, of live storages
+  MemoryFigure active_bytes;     // allocated, or still used by recorded work
+  MemoryFigure reserved_bytes;   // host bytes held, in use or cached
+  MemoryFigure allocations;      // live storages
+  MemoryFigure segments;         // blocks of host bytes held
+  int64_t retries = 0, out_of_memory = 0;
+};
+
+/// Running totals of one group of threads; only ever grow. The recording thread and the worker
+/// write different cache lines, since sharing one would cost more than the rest of an append.
+struct alignas(64) MemoryTotals {
+  std::atomic<int64_t> made_count{0}, made_bytes{0}, made_requested{0};
+  std::atomic<int64_t> freed_count{0}, freed_bytes{0}, freed_requested{0};
+  std::atomic<int64_t> released_bytes{0};  // no reference left
 };
 
 class Memory {
@@ -76,7 +80,13 @@ class Memory {
 
   uint64_t capacity() const { return capacity_; }
   uint64_t base() const { return base_; }
-  MemoryStats& stats() { return stats_; }
+  MemoryStats stats() const;
+  void reset_peak_stats();
+  void reset_accumulated_stats();
+  /// Charged bytes that live storages or recorded work hold.
+  int64_t active_bytes() const;
+  void count_retry() { retries_.fetch_add(1); }
+  void count_out_of_memory() { out_of_memory_.fetch_add(1); }
 
   /// The size that a request is charged with: a size class below 16 MiB, exact above
   /// (in steps of 512 bytes), never less than 256.
@@ -99,7 +109,20 @@ class Memory {
   uint64_t base_ = 0;
   std::atomic<uint64_t> next_address_;
   std::array<std::atomic<Buffer*>, kClasses> free_records_{};
-  MemoryStats stats_;
+
+  int64_t sum(std::atomic<int64_t> MemoryTotals::* total) const;
+  void count(std::atomic<int64_t> MemoryTotals::* total, int64_t amount);
+  MemoryTotals& totals();
+  void count_reserved(int64_t bytes, int64_t segments);
+
+  const std::thread::id owner_;  // the thread that made this core: it records most
+  MemoryTotals owned_, others_;
+  alignas(64) std::atomic<int64_t> peak_bytes_{0}, peak_requested_{0}, peak_count_{0};
+  std::atomic<int64_t> seen_released_{0};  // a lower bound of the released bytes
+  alignas(64) std::atomic<int64_t> reserved_bytes_{0}, peak_reserved_{0}, segments_{0},
+      peak_segments_{0}, retries_{0}, out_of_memory_{0};
+  MemoryStats base_stats_;  // totals at the last reset of the accumulated figures
+  mutable std::mutex stats_mutex_;  // guards base_stats_
 
   std::mutex records_mutex_;                // guards by_address_
   std::map<uint64_t, Buffer*> by_address_;  // every record ever made, by start address

@@ -39,13 +39,13 @@ Status Core::allocate(uint64_t nbytes, device::Buffer*& buffer) {
   buffer = memory_.allocate(nbytes);
   if (buffer != nullptr) return {};
   // Recorded work may hold the last references of buffers whose tensors are gone.
-  memory_.stats().retries.fetch_add(1);
+  memory_.count_retry();
   flush_all(WindowEnd::kMemoryPressure);
   queue_.drain();
   buffer = memory_.allocate(nbytes);
   if (buffer != nullptr) return {};
-  memory_.stats().out_of_memory.fetch_add(1);
-  const uint64_t used = static_cast<uint64_t>(memory_.stats().active_bytes.current.load());
+  memory_.count_out_of_memory();
+  const uint64_t used = static_cast<uint64_t>(memory_.active_bytes());
   const uint64_t capacity = memory_.capacity();
   return {ErrorKind::kOutOfMemory,
           "[memory] neuron:" + std::to_string(index_) + " is out of memory: requested " +

@@ -1,13 +1,14 @@
 """How each mode calls an op; every function returns what there is to compare."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.testing._internal.opinfo.core import OpInfo
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
-from transfer import Call, move_tensor
+from transfer import Call, move_tensor, require_strided
 
 Runner = Callable[[OpInfo, Call, str], Any]
 
@@ -15,13 +16,29 @@ Runner = Callable[[OpInfo, Call, str], Any]
 GARBAGE = 77
 
 
+#: Factories whose samples do not say where: without `device=` they make CPU tensors.
+FACTORIES = {"arange", "linspace", "logspace"}
+
+
 class NothingToCompare(Exception):
     """The mode says nothing about this sample."""
 
 
+def call_op(op: OpInfo, call: Call, device: str, **more: Any) -> Any:
+    """Calls the op; factories are told the device."""
+    args = call.args
+    if op.name in FACTORIES:
+        more["device"] = device
+    if op.name == "tensor_split":  # takes its sections as a tensor of CPU, everywhere
+        args = tree_map(
+            lambda a: a.cpu() if isinstance(a, torch.Tensor) else a, call.args
+        )
+    return op(call.input, *args, **{**call.kwargs, **more})
+
+
 def run_forward(op: OpInfo, call: Call, device: str) -> Any:
     """The result, and the arguments after the call (some ops update them)."""
-    result = op(call.input, *call.args, **call.kwargs)
+    result = call_op(op, call, device)
     return result, call.tensors()
 
 
@@ -31,6 +48,17 @@ def run_inplace(op: OpInfo, call: Call, device: str) -> Any:
     result = op.inplace_variant(target, *call.args, **call.kwargs)
     assert result is target, "the in-place variant returned another tensor"
     return target
+
+
+@dataclasses.dataclass(eq=False)
+class KeptStrides:
+    """Whether `out=` kept its strides. Keeping them is always right; some of CPU's own
+    kernels for matrices do not, and only there the device need not."""
+
+    kept: bool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeptStrides) and (self.kept or not other.kept)
 
 
 def make_outs(like: list[torch.Tensor], kind: str, device: str) -> list[torch.Tensor]:
@@ -50,7 +78,7 @@ def make_outs(like: list[torch.Tensor], kind: str, device: str) -> list[torch.Te
 
 def run_out(op: OpInfo, call: Call, device: str) -> Any:
     """Three kinds of `out=`: right shape, empty (resized by the op), not contiguous."""
-    expected = op(call.input, *call.args, **call.kwargs)
+    expected = call_op(op, call, device)
     if isinstance(expected, torch.Tensor):
         like, unpack = [expected], True
     elif isinstance(expected, (tuple, list)) and expected:
@@ -63,8 +91,12 @@ def run_out(op: OpInfo, call: Call, device: str) -> Any:
     for kind in ("right", "empty", "gaps"):
         outs = make_outs([t.detach() for t in like], kind, device)
         out = outs[0] if unpack else tuple(outs)
-        op(call.input, *call.args, **call.kwargs, out=out)
-        found.append((outs, [t.stride() for t in outs] if kind == "gaps" else None))
+        before = [t.stride() for t in outs]
+        call_op(op, call, device, out=out)
+        if kind == "gaps":
+            kept = [t.stride() == s for t, s in zip(outs, before, strict=True)]
+            found.append(KeptStrides(all(kept)))
+        found.append(outs)
     return found
 
 
@@ -80,7 +112,8 @@ def cotangent(like: torch.Tensor, index: int, device: str) -> torch.Tensor:
 
 def run_gradient(op: OpInfo, call: Call, device: str) -> Any:
     """The gradients of all inputs that want one."""
-    result = call.process(op(call.input, *call.args, **call.kwargs))
+    result = call.process(call_op(op, call, device))
+    require_strided(result)
     outputs = [
         t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad
     ]

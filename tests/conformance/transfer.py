@@ -61,20 +61,17 @@ def move(value: Any, device: str) -> Any:
             return move_tensor(item, device)
         if isinstance(item, torch.device) and item.type == "cpu":
             return torch.device(device)
-        return item
+        return device if isinstance(item, str) and item == "cpu" else item
 
     return tree_map(leaf, value)
 
 
 def move_sample(sample: SampleInput, device: str) -> Call:
     """The sample as a call on `device`."""
-    kwargs = move(dict(sample.kwargs), device)
-    if kwargs.get("device") == "cpu":
-        kwargs["device"] = device
     return Call(
         input=move(sample.input, device),
         args=move(tuple(sample.args), device),
-        kwargs=kwargs,
+        kwargs=move(dict(sample.kwargs), device),
         process=sample.output_process_fn_grad or (lambda result: result),
     )
 

@@ -235,6 +235,18 @@ def outcome_of(op: OpInfo, triple: Triple, count: int, device: str) -> dict[str,
         return {"outcome": "fail", "error": f"{name}{text[0]}"[:400]}
 
 
+def show_draws(ops: dict[str, OpInfo]) -> None:
+    """Undoes OpInfo's hiding of random draws, which `reference` must see.
+
+    `wrapper_set_seed` restores CPU's generator after the call; every call here is seeded
+    anyway.
+    """
+    for op in ops.values():
+        names = getattr(op.op, "__globals__", {})
+        if "wrapper_set_seed" in names:
+            names["wrapper_set_seed"] = lambda call, *args, **kw: call(*args, **kw)
+
+
 def main() -> None:
     """Answers triples until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -242,6 +254,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     ops = ops_by_name()
+    show_draws(ops)
     for line in sys.stdin:
         task = json.loads(line)
         triple = Triple(task["op"], task["dtype"], task["mode"])

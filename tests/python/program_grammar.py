@@ -118,7 +118,7 @@ MOVES = (
     "torch.nn.functional.pad({a}, (1, 2))",
     "{a}.tril()",
     "{a}.triu(1)",
-    "{a}.to('cpu').to(dev)",
+    "{a}.cpu().clone().to(dev)",
     "torch.where({m}, {a}, {b})",
     "torch.where({m}, {a}, 0.5)",
     "{a}.masked_fill({m}, -1)",

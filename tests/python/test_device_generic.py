@@ -9,7 +9,7 @@ from torch.testing._internal.common_device_type import (
 )
 
 from comparison import Comparison
-from device_under_test import DUT, KIND
+from device_under_test import KIND
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -234,6 +234,5 @@ for _class in (TestCreation, TestViews, TestPromotion, TestSorting, TestIndexing
 
 def test_device_classes_were_instantiated() -> None:
     """PyTorch found the device: without it the classes above would vanish quietly."""
-    suffix = "CPU" if DUT == "cpu" else "PRIVATEUSE1"
-    assert f"TestViews{suffix}" in globals()
-    assert "TestViews" not in globals()
+    made = [name for name in globals() if name.startswith("TestViews")]
+    assert len(made) == 1 and made[0] != "TestViews"

@@ -131,7 +131,13 @@ def test_shape_functions_agree_with_cpu_kernels(dtype):
                         if wanted:
                             ones = [torch.ones_like(t) for t in wanted]
                             torch.autograd.backward(wanted, ones)
-                    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
+                    except (
+                        RuntimeError,
+                        TypeError,
+                        ValueError,
+                        IndexError,
+                        AttributeError,
+                    ):
                         pass  # not a sample of this layout
     assert mode.compared > 1000
     assert mode.wrong == {}
@@ -140,12 +146,32 @@ def test_shape_functions_agree_with_cpu_kernels(dtype):
 @pytest.mark.parametrize(
     "name, args, error, text",
     [
-        ("aten::mm", (torch.ones(2, 3), torch.ones(2, 3)), RuntimeError, "cannot be multiplied"),
-        ("aten::add.Tensor", (torch.ones(2), torch.ones(3), 1), RuntimeError, "must match"),
-        ("aten::uniform_", (torch.ones(2), 1.0, 0.0, None), RuntimeError, "from=1 > to=0"),
+        (
+            "aten::mm",
+            (torch.ones(2, 3), torch.ones(2, 3)),
+            RuntimeError,
+            "cannot be multiplied",
+        ),
+        (
+            "aten::add.Tensor",
+            (torch.ones(2), torch.ones(3), 1),
+            RuntimeError,
+            "must match",
+        ),
+        (
+            "aten::uniform_",
+            (torch.ones(2), 1.0, 0.0, None),
+            RuntimeError,
+            "from=1 > to=0",
+        ),
         ("aten::normal_", (torch.ones(2), 0.0, -1.0, None), RuntimeError, "std >= 0.0"),
         ("aten::max", (torch.ones(0),), RuntimeError, "Specify the reduction dim"),
-        ("aten::relu", (torch.ones(2, dtype=torch.bool),), RuntimeError, "Boolean inputs"),
+        (
+            "aten::relu",
+            (torch.ones(2, dtype=torch.bool),),
+            RuntimeError,
+            "Boolean inputs",
+        ),
         (
             "aten::masked_fill_.Scalar",
             (torch.ones(2), torch.ones(2), 0),
@@ -166,6 +192,8 @@ def test_wrong_arguments_raise_at_the_call(name, args, error, text):
         torch_neuronx._C._infer_shapes(name, args)
 
 
-@pytest.mark.parametrize("name", ["aten::nonzero", "aten::_unique2", "aten::masked_select"])
+@pytest.mark.parametrize(
+    "name", ["aten::nonzero", "aten::_unique2", "aten::masked_select"]
+)
 def test_data_dependent_ops_have_no_shape_function(name):
     assert torch_neuronx._C._infer_shapes(name, (torch.ones(2),)) is None

@@ -14,12 +14,12 @@
 namespace neuron::lazy {
 namespace {
 
-void fill_stat(c10::CachingAllocator::StatArray& stats, const device::MemoryCounter& counter) {
+void fill_stat(c10::CachingAllocator::StatArray& stats, const device::MemoryFigure& figure) {
   c10::CachingAllocator::Stat& stat = stats[0];
-  stat.current = counter.current.load();
-  stat.peak = counter.peak.load();
-  stat.allocated = counter.allocated.load();
-  stat.freed = counter.freed.load();
+  stat.current = figure.current;
+  stat.peak = figure.peak;
+  stat.allocated = figure.allocated;
+  stat.freed = figure.freed;
 }
 
 class NeuronAllocator final : public c10::DeviceAllocator {
@@ -39,7 +39,7 @@ class NeuronAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
-    device::MemoryStats& have = core_at(index).memory().stats();
+    const device::MemoryStats have = core_at(index).memory().stats();
     c10::CachingDeviceAllocator::DeviceStats stats;
     fill_stat(stats.allocation, have.allocations);
     fill_stat(stats.segment, have.segments);
@@ -52,33 +52,23 @@ class NeuronAllocator final : public c10::DeviceAllocator {
     c10::CachingAllocator::Stat& reserved = stats.reserved_bytes[0];
     reserved.current = std::max(reserved.current, stats.active_bytes[0].current);
     reserved.peak = std::max(reserved.peak, stats.active_bytes[0].peak);
-    stats.num_alloc_retries = have.retries.load();
-    stats.num_ooms = have.out_of_memory.load();
+    stats.num_alloc_retries = have.retries;
+    stats.num_ooms = have.out_of_memory;
     return stats;
   }
 
   void resetAccumulatedStats(c10::DeviceIndex index) override {
-    for_each_counter(index, [](device::MemoryCounter& c) { c.reset_accumulated(); });
+    core_at(index).memory().reset_accumulated_stats();
   }
   void resetPeakStats(c10::DeviceIndex index) override {
-    for_each_counter(index, [](device::MemoryCounter& c) { c.reset_peak(); });
+    core_at(index).memory().reset_peak_stats();
   }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
     device::Memory& memory = core_at(index).memory();
-    const auto used = static_cast<size_t>(memory.stats().active_bytes.current.load());
+    const auto used = static_cast<size_t>(memory.active_bytes());
     return {memory.capacity() - std::min<size_t>(used, memory.capacity()), memory.capacity()};
   }
 
- private:
-  template <class Do>
-  void for_each_counter(c10::DeviceIndex index, Do act) {
-    device::MemoryStats& stats = core_at(index).memory().stats();
-    for (auto* counter :
-         {&stats.requested_bytes, &stats.allocated_bytes, &stats.active_bytes,
-          &stats.reserved_bytes, &stats.allocations, &stats.segments}) {
-      act(*counter);
-    }
-  }
 };
 
 // Page-locked memory of the host. The simulator needs no locking; what counts is that PyTorch

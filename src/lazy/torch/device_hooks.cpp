@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "lazy/torch/allocators.h"
+#include "lazy/torch/execute.h"
 #include "lazy/torch/generator.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/runtime.h"
@@ -204,6 +205,7 @@ class NeuronHooks final : public at::PrivateUse1HooksInterface {
 const bool registered = [] {
   c10::register_privateuse1_backend("neuron");
   register_allocators();
+  make_libraries_reproducible();
   at::RegisterPrivateUse1HooksInterface(new NeuronHooks);
   return true;
 }();

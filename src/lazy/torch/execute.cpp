@@ -208,14 +208,13 @@ void run_in_executor_scope(const std::function<void()>& body) {
   body();
 }
 
-void prepare_libraries() {
+void make_libraries_reproducible() {
   if (mkl_serv_cbwr_set != nullptr && mkl_serv_cbwr_set(kCbwrAutoStrict) != 0) {
     TORCH_WARN_ONCE(
-        "[neuron] MKL was used before the device started: its reproducible mode cannot be set, "
+        "[neuron] MKL was used before the device was loaded: its reproducible mode cannot be set, "
         "so the last bits of a matrix product may depend on alignment; set "
         "MKL_CBWR=AUTO,STRICT");
   }
-  neutral_state();
 }
 
 Status status_of_current_exception() {

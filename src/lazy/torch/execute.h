@@ -65,8 +65,9 @@ const device::Executable* find_executable(const ir::Graph& graph, const ir::Kern
 /// thread-local state, inference mode), runs `body`, restores the thread.
 void run_in_executor_scope(const std::function<void()>& body);
 
-/// Once per process: makes library calls give the same bits for any number of threads.
-void prepare_libraries();
+/// Once per process, before the first library call: makes matrix products give the same bits
+/// for any number of threads and any alignment.
+void make_libraries_reproducible();
 
 /// The failure in flight (inside a catch block) as a Status.
 Status status_of_current_exception();

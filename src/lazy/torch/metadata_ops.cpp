@@ -142,6 +142,16 @@ at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t ste
   return at::native::unfold(self, dim, size, step);
 }
 
+// `module.to("neuron")` keeps its Parameter objects (tied weights, optimizers made before)
+// only where host and device tensors may take each other's place.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto is_plain = [](const at::Tensor& tensor) {
+    return tensor.layout() == c10::kStrided && !tensor.is_quantized() &&
+           (tensor.is_privateuseone() || tensor.is_cpu());
+  };
+  return self.key_set() == from.key_set() || (is_plain(self) && is_plain(from));
+}
+
 // Recorded work holds its own references, so a tensor may die early on any stream.
 void record_stream(at::Tensor&, c10::Stream) {}
 
@@ -195,6 +205,7 @@ void register_metadata_ops(Registrar& m) {
   m.impl("set_.source_Tensor", TORCH_FN(set_source_tensor));
   m.impl("set_", TORCH_FN(set_nothing));
   m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

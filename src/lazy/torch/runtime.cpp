@@ -52,7 +52,6 @@ Core& start_core(int index) {
     pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
     modes().adaptive = knobs().adaptive_eager;
     modes().blocking = knobs().launch_blocking;
-    prepare_libraries();
   }
   // Never deleted: tensors may outlive every exit handler.
   auto* core = new Core(static_cast<uint16_t>(index), static_cast<uint64_t>(knobs().hbm_bytes),

@@ -1,5 +1,5 @@
 // Batch, layer and group normalisation, dropout, masked softmax.
-#include "lazy/torch/shapes/arguments.h"
+#include "lazy/torch/shapes/iterator.h"
 #include "lazy/torch/shapes/table.h"
 
 #include <ATen/native/ReduceOpsUtils.h>
@@ -188,6 +188,11 @@ void native_dropout(const IValue* args, ShapeOutputs& out) {
   set_like(out, 1, input, at::kBool);
 }
 
+void native_dropout_backward(const IValue* args, ShapeOutputs& out) {
+  const at::Tensor& grad = tensor(args[0]);
+  set_like(out, 0, grad, with_scalar(grad, args[2].toDouble()));
+}
+
 void masked_softmax(const IValue* args, ShapeOutputs& out) {
   set_contiguous_like(out, 0, tensor(args[0]));
 }
@@ -212,7 +217,7 @@ Rows normalization_rows() {
       {"aten::native_group_norm", &group_norm},
       {"aten::native_group_norm_backward", &group_norm_backward},
       {"aten::native_dropout", &native_dropout},
-      {"aten::native_dropout_backward", &like<0>},
+      {"aten::native_dropout_backward", &native_dropout_backward},
       {"aten::_masked_softmax", &masked_softmax},
       {"aten::_masked_softmax_backward", &contiguous_like<0>},
   };
