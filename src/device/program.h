@@ -53,6 +53,9 @@ class Program {
   std::vector<Access> accesses;
   std::vector<uint32_t> releases;
 
+  /// Called once on the executing thread before the first step; may fill in the steps.
+  virtual void prepare() {}
+
   /// Text about a step for an error message: op, shapes, dtypes, Python line.
   virtual std::string describe(const Step& step) const = 0;
 

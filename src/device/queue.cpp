@@ -70,6 +70,7 @@ bool Queue::run_next() {
 
 void Queue::run(Item& item) {
   Program& program = *item.program;
+  program.prepare();
   for (const Step& step : program.steps) {
     const Status status = run_step(program, step);
     if (!status.is_ok()) {

@@ -2,7 +2,6 @@
 
 #include "base/blocking.h"
 #include "base/knobs.h"
-#include "lazy/flush.h"
 
 namespace neuron::lazy {
 namespace {
@@ -26,7 +25,7 @@ Modes& modes() {
 }
 
 Core::Core(uint16_t index, uint64_t hbm_bytes, FindExecutable find_executable)
-    : index_(index), memory_(index, hbm_bytes), find_executable_(find_executable) {
+    : index_(index), memory_(index, hbm_bytes), road_{find_executable, {}}, pool_(road_) {
   for (uint32_t id = 0; id < kNumStreams; ++id) {
     streams_.push_back(std::make_unique<Stream>());
     streams_.back()->id = id;
@@ -128,7 +127,7 @@ void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site) {
   program->sequence = stream.sequence++;
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
   stats_.count_end(end, site);
-  submit_window(std::move(program), stream.state, executables_, find_executable_, queue_);
+  queue_.submit(device::ProgramPtr(program.release()), stream.state);
 }
 
 void Core::flush(uint32_t stream, WindowEnd end) {

@@ -1,7 +1,7 @@
 // Core: one simulated NeuronCore as the recorder sees it: memory, streams, windows, queue.
 //
-// Locks. `mutex_` guards the streams, their open windows, the window fields of buffers, the
-// cache and the counters. It is held for the time of an append or a flush, never over a wait
+// Locks. `mutex_` guards the streams, their open windows, the window fields of buffers and
+// the counters. It is held for the time of an append or a flush, never over a wait
 // and never while taking Python's GIL: sites are captured before it is taken.
 #pragma once
 
@@ -14,10 +14,10 @@
 
 #include "base/site.h"
 #include "base/status.h"
-#include "cache/executable_cache.h"
 #include "device/memory.h"
 #include "device/queue.h"
 #include "ir/graph.h"
+#include "lazy/flush.h"
 #include "lazy/stats.h"
 #include "lazy/window.h"
 
@@ -49,9 +49,6 @@ struct StreamPoint {
   uint32_t stream = 0;
   uint64_t sequence = 0;  // 0: nothing was recorded yet
 };
-
-/// Finds the code for a kernel; installed by `lazy/torch`, which owns the kernels.
-using FindExecutable = const device::Executable* (*)(const ir::Graph&, const ir::Kernel&);
 
 class Core {
  public:
@@ -110,11 +107,10 @@ class Core {
   const uint16_t index_;
   device::Memory memory_;
   device::Queue queue_;
-  FindExecutable find_executable_;
+  Road road_;
   ProgramPool pool_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  cache::ExecutableCache executables_;
   Stats stats_;
   std::atomic<uint32_t> next_stream_{0};
 };

@@ -1,5 +1,5 @@
 // The whole machine on one screen. Hops of a recorded op: dispatch -> Core::record -> (window
-// ends) -> submit_window; of its execution: Queue::run -> Executable::run.
+// ends) -> Queue::submit; of its execution: Queue::run -> prepare_program -> Executable::run.
 #include "lazy/flush.h"
 
 #include "fusion/pipeline.h"
@@ -9,14 +9,13 @@ namespace {
 
 // key -> cache -> compile: the code for one kernel.
 const device::Executable* executable_for(const ir::Graph& graph, const ir::Kernel& kernel,
-                                         cache::ExecutableCache& executables,
-                                         FindExecutable find_executable) {
+                                         Road& road) {
   static thread_local cache::Key key;
   cache::make_key(graph, kernel, key);
-  const device::Executable* executable = executables.find(key);
+  const device::Executable* executable = road.executables.find(key);
   if (executable == nullptr) {
-    executable = find_executable(graph, kernel);
-    executables.insert(key, executable);
+    executable = road.find_executable(graph, kernel);
+    road.executables.insert(key, executable);
   }
   return executable;
 }
@@ -57,17 +56,12 @@ void bind_releases(WindowProgram& program) {
 
 }  // namespace
 
-void submit_window(WindowProgramPtr program, device::StreamState& state,
-                   cache::ExecutableCache& executables, FindExecutable find_executable,
-                   device::Queue& queue) {
-  const ir::Graph& graph = program->graph;
-  fusion::make_plan(graph, program->plan);
-  for (const ir::Kernel& kernel : program->plan.kernels) {
-    bind_kernel(*program, kernel,
-                executable_for(graph, kernel, executables, find_executable));
+void prepare_program(WindowProgram& program, Road& road) {
+  fusion::make_plan(program.graph, program.plan);
+  for (const ir::Kernel& kernel : program.plan.kernels) {
+    bind_kernel(program, kernel, executable_for(program.graph, kernel, road));
   }
-  bind_releases(*program);
-  queue.submit(device::ProgramPtr(program.release()), state);
+  bind_releases(program);
 }
 
 }  // namespace neuron::lazy

@@ -1,16 +1,23 @@
-// THE road of a closed window: plan -> key -> cache -> compile -> bind -> submit.
+// THE road of a closed window: plan -> key -> cache -> compile -> bind.
 #pragma once
 
 #include "cache/executable_cache.h"
-#include "device/queue.h"
-#include "lazy/core.h"
+#include "device/program.h"
 #include "lazy/window.h"
 
 namespace neuron::lazy {
 
-/// Takes a closed window down the road and leaves its program with the queue.
-void submit_window(WindowProgramPtr program, device::StreamState& state,
-                   cache::ExecutableCache& executables, FindExecutable find_executable,
-                   device::Queue& queue);
+/// Finds the code for a kernel; installed by `lazy/torch`, which owns the kernels.
+using FindExecutable = const device::Executable* (*)(const ir::Graph&, const ir::Kernel&);
+
+/// What the stages need of their core. Used by the executing thread alone.
+struct Road {
+  FindExecutable find_executable = nullptr;
+  cache::ExecutableCache executables;
+};
+
+/// Takes a closed window down the road, up to a program that is ready to run. Happens on the
+/// executing thread, so that the recording thread pays for an append and a hand-over only.
+void prepare_program(WindowProgram& program, Road& road);
 
 }  // namespace neuron::lazy

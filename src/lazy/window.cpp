@@ -1,6 +1,7 @@
 #include "lazy/window.h"
 
 #include "ir/print.h"
+#include "lazy/flush.h"
 
 namespace neuron::lazy {
 namespace {
@@ -21,6 +22,8 @@ constexpr EndInfo kEnds[] = {
 const char* window_end_name(WindowEnd end) { return kEnds[static_cast<int>(end)].name; }
 const char* window_end_help(WindowEnd end) { return kEnds[static_cast<int>(end)].help; }
 
+void WindowProgram::prepare() { prepare_program(*this, road_); }
+
 std::string WindowProgram::describe(const device::Step& step) const {
   const ir::Node& node = graph.nodes[step.node];
   return "while running " + ir::print_node(graph, node) + " on stream " +
@@ -38,7 +41,7 @@ WindowProgramPtr ProgramPool::take() {
       return WindowProgramPtr(program);
     }
   }
-  return WindowProgramPtr(new WindowProgram(*this));
+  return WindowProgramPtr(new WindowProgram(*this, road_));
 }
 
 void ProgramPool::put(WindowProgram* program) {

@@ -13,6 +13,7 @@
 namespace neuron::lazy {
 
 class ProgramPool;
+struct Road;
 
 enum class WindowEnd : uint8_t {
 #define NEURON_WINDOW_END(end, name, help) end,
@@ -27,26 +28,30 @@ const char* window_end_help(WindowEnd end);
 /// A window's graph on its way through the road: recorded, planned, bound, executed.
 class WindowProgram final : public device::Program {
  public:
-  explicit WindowProgram(ProgramPool& pool) : pool_(pool) {}
+  WindowProgram(ProgramPool& pool, Road& road) : pool_(pool), road_(road) {}
 
   ir::Graph graph;
   ir::Plan plan;
 
+  void prepare() override;
   std::string describe(const device::Step& step) const override;
   void retire() override;
 
  private:
   ProgramPool& pool_;
+  Road& road_;
 };
 
 /// Keeps the memory of programs that ran. Thread-safe.
 class ProgramPool {
  public:
+  explicit ProgramPool(Road& road) : road_(road) {}
   std::unique_ptr<WindowProgram, device::RetireProgram> take();
   void put(WindowProgram* program);
 
  private:
   static constexpr size_t kKeep = 64;
+  Road& road_;
   std::mutex mutex_;
   std::vector<WindowProgram*> free_;
 };

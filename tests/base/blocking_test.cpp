@@ -21,7 +21,9 @@ class BlockingTest : public testing::Test {
 void restore(void*) { calls().push_back("restore"); }
 
 TEST_F(BlockingTest, WithoutHooksNothingHappens) {
-  { const BlockingRegion region; }
+  {
+    const BlockingRegion region;
+  }
   EXPECT_TRUE(calls().empty());
 }
 
@@ -43,7 +45,9 @@ TEST_F(BlockingTest, WhatWasHeldIsReleasedThenRestored) {
 
 TEST_F(BlockingTest, AThreadThatHeldNothingRestoresNothing) {
   blocking_hooks() = {[]() -> void* { return nullptr; }, &restore};
-  { const BlockingRegion region; }
+  {
+    const BlockingRegion region;
+  }
   EXPECT_TRUE(calls().empty());
 }
 

@@ -12,7 +12,7 @@ using Words = std::array<uint32_t, 4>;
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
-// The three vectors for philox4x32-10 in the kat_vectors file of Random123 1.14. Its counter
+// The three vectors for philox4x32-10 in the file kat_vectors of Random123. Its counter
 // words are our index (low, high) and offset (low, high); its key is our seed.
 TEST(Philox, GivesTheKnownAnswerForZeros) {
   EXPECT_EQ(philox(0, 0, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

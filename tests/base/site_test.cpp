@@ -21,10 +21,9 @@ TEST(Site, OutsidePythonThereIsNoLine) {
 }
 
 TEST(Site, TheHooksCaptureAndDescribe) {
-  const Hooked hooked({[] { return Site{&kCode, 6, 0}; },
-                       [](const Site& site) {
-                         return "file.py:" + std::to_string(site.instruction);
-                       }});
+  const Hooked hooked(
+      {[] { return Site{&kCode, 6, 0}; },
+       [](const Site& site) { return "file.py:" + std::to_string(site.instruction); }});
   const Site site = capture_site();
   EXPECT_EQ(site.code, &kCode);
   EXPECT_EQ(describe_site(site), "file.py:6");

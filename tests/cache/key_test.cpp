@@ -99,6 +99,17 @@ TEST(Key, ACallObjectCounts) {
   expect_other_key([](OpText& t) { t.call = "aten::add"; });
 }
 
+TEST(Key, OperandsOfACallDoNotCount) {
+  OpText one, other;
+  one.call = other.call = "aten::add";
+  other.operands.pop_back();
+  other.operands[0].dtype = DType::kBFloat16;
+  other.operands[1].buffer = 0;
+  EXPECT_TRUE(key_of(one) == key_of(other));
+  other.op = Op::kMul;
+  EXPECT_FALSE(key_of(one) == key_of(other));
+}
+
 TEST(Key, SizesDoNotCount) {
   expect_same_key([](OpText& t) {
     for (OperandText& operand : t.operands) operand.sizes = {5, 7};

@@ -5,7 +5,7 @@
 
 namespace neuron::device {
 
-/// Memories share per-thread lists of records by device number, so no two may have the same.
+/// Memories with one device number share per-thread lists of records: each takes its own.
 inline uint16_t next_index() {
   static uint16_t next = 0;
   return next++;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <semaphore>
+#include <thread>
+#include <vector>
 
 #include "device/next_index.h"
 #include "device/scripted_program.h"
@@ -76,6 +79,20 @@ TEST_F(QueueTest, AProgramIsCompletedAfterItsLastStep) {
   queue_.wait(stream_, 1);
   EXPECT_EQ(seen, (std::vector<uint64_t>{0, 0}));
   EXPECT_EQ(stream_.completed, 1u);
+}
+
+TEST_F(QueueTest, AProgramIsPreparedOnceBeforeItsFirstStep) {
+  auto* program = new ScriptedProgram(1);
+  std::vector<int> seen;
+  for (int i = 0; i < 2; ++i) {
+    program->add([&seen, program] {
+      seen.push_back(program->prepared);
+      return Status();
+    });
+  }
+  queue_.submit(program->close(), stream_);
+  queue_.wait(stream_, 1);
+  EXPECT_EQ(seen, (std::vector<int>{1, 1}));
 }
 
 TEST_F(QueueTest, TheWorkerRunsProgramsNobodyWaitsFor) {
@@ -245,7 +262,7 @@ TEST_F(QueueTest, ABufferIsLetGoByTheStepThatSaysSo) {
   EXPECT_EQ(after, 0);
 }
 
-// Returns when `queue` drops what is submitted; nothing submitted before may end meanwhile.
+// Returns when `queue` drops what is submitted; nothing submitted before may end by then.
 void wait_until_stopping(Queue& queue, Memory& memory, StreamState& stream) {
   Buffer* probe = memory.allocate(64);
   for (uint64_t number = 1;; ++number) {

@@ -20,6 +20,9 @@ class ScriptedProgram final : public Program {
 
   explicit ScriptedProgram(uint64_t number) { sequence = number; }
 
+  void prepare() override { ++prepared; }
+  int prepared = 0;
+
   std::string describe(const Step& step) const override {
     return "step " + std::to_string(step.node);
   }
@@ -33,12 +36,10 @@ class ScriptedProgram final : public Program {
     step.node = static_cast<uint32_t>(steps.size());
     step.first_access = static_cast<uint32_t>(accesses.size());
     for (Buffer* buffer : reads) {
-      const bool updates = std::find(writes.begin(), writes.end(), buffer) != writes.end();
-      accesses.push_back({index_of(buffer), true, updates});
+      accesses.push_back({index_of(buffer), true, has(writes, buffer)});
     }
     for (Buffer* buffer : writes) {
-      const bool updates = std::find(reads.begin(), reads.end(), buffer) != reads.end();
-      if (!updates) accesses.push_back({index_of(buffer), false, true});
+      if (!has(reads, buffer)) accesses.push_back({index_of(buffer), false, true});
     }
     step.num_accesses = static_cast<uint32_t>(accesses.size()) - step.first_access;
     steps.push_back(step);
@@ -47,7 +48,8 @@ class ScriptedProgram final : public Program {
   /// From now on the program lets go of `buffer` after the step added last.
   void release_here(Buffer* buffer) {
     Step& step = steps.back();
-    if (step.num_releases == 0) step.first_release = static_cast<uint32_t>(releases.size());
+    const auto next = static_cast<uint32_t>(releases.size());
+    if (step.num_releases == 0) step.first_release = next;
     releases.push_back(index_of(buffer));
     ++step.num_releases;
   }
@@ -62,6 +64,10 @@ class ScriptedProgram final : public Program {
   }
 
  private:
+  static bool has(const std::vector<Buffer*>& buffers, const Buffer* buffer) {
+    return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
+  }
+
   static Status run_body(const Executable& executable, Program&, const Step&) {
     return (*static_cast<const Body*>(executable.context))();
   }

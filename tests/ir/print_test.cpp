@@ -23,8 +23,7 @@ TEST(Print, AnUpdatedOperandStandsWithTheWrites) {
 
 TEST(Print, StridesAndOffsetAreShown) {
   Graph graph;
-  add_node(graph, Op::kNeg,
-           {{0, {4, 8}, {1, 4}, Operand::kReads, DType::kBFloat16, 16}});
+  add_node(graph, Op::kNeg, {{0, {4, 8}, {1, 4}, Operand::kReads, DType::kBFloat16, 16}});
   EXPECT_EQ(print_operand(graph, graph.operands[0]), "bf16[4, 8]:[1, 4]+16");
 }
 

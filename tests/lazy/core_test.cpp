@@ -74,7 +74,6 @@ TEST_F(CoreTest, TheCapStartsAgainAfterASynchronize) {
 
 TEST_F(CoreTest, AWindowEndsWhenAValueIsRead) {
   device::Buffer* value = new_buffer();
-  int seen = 0;
   record(0,
          [value] {
            *reinterpret_cast<int*>(device::Memory::materialize(value)) = 42;
@@ -82,8 +81,7 @@ TEST_F(CoreTest, AWindowEndsWhenAValueIsRead) {
          },
          {}, {value});
   core_.wait_for_write(*value, WindowEnd::kValueRead);
-  seen = *reinterpret_cast<const int*>(value->host);
-  EXPECT_EQ(seen, 42);
+  EXPECT_EQ(*reinterpret_cast<const int*>(value->host), 42);
   EXPECT_EQ(ends(WindowEnd::kValueRead), 1u);
   drop(value);
 }
@@ -184,15 +182,15 @@ TEST_F(CoreTest, ABufferWithAStorageOutlivesItsReaders) {
   drop(buffer);
 }
 
-TEST_F(CoreTest, ALongLoopHoldsAFlatAmountOfMemory) {
-  for (int i = 0; i < 2000; ++i) {
+TEST_F(CoreTest, ALoopMayUseMoreThanTheCapacityInTotal) {
+  for (int i = 0; i < 10000; ++i) {  // 256 bytes each are charged
     device::Buffer* buffer = new_buffer();
     record(0, &do_nothing, {}, {buffer});
     drop(buffer);
   }
   EXPECT_EQ(core_.synchronize(), nullptr);
   EXPECT_EQ(active_bytes(), 0);
-  EXPECT_LT(core_.memory().stats().active_bytes.peak, static_cast<int64_t>(kCapacity));
+  EXPECT_EQ(core_.memory().stats().out_of_memory, 0);
 }
 
 TEST_F(CoreTest, AnErrorIsRaisedAtTheNextSynchronizeAndNeverAgain) {

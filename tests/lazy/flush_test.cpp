@@ -49,13 +49,13 @@ class FlushTest : public testing::Test {
   }
 
   void submit(WindowProgramPtr program) {
-    submit_window(std::move(program), state_, executables_, &find_action, queue_);
+    queue_.submit(device::ProgramPtr(program.release()), state_);
   }
 
-  ProgramPool pool_;
+  Road road_{&find_action, {}};
+  ProgramPool pool_{road_};
   device::Memory memory_{device::next_index(), 1 << 20};
   device::StreamState state_;
-  cache::ExecutableCache executables_;
   device::Queue queue_;
   std::vector<device::Buffer*> buffers_;
   uint64_t last_ = 0;
@@ -75,20 +75,34 @@ TEST_F(FlushTest, EveryBufferIsReleasedOnce) {
 }
 
 TEST_F(FlushTest, AKernelSeenBeforeIsACacheHit) {
-  submit(window_of({{0, 1}, {2, 3}}));
-  EXPECT_EQ(executables_.misses(), 1u);
-  EXPECT_EQ(executables_.hits(), 1u);
-  submit(window_of({{0, 1}}));
-  EXPECT_EQ(executables_.misses(), 1u);
-  EXPECT_EQ(executables_.hits(), 2u);
-  queue_.drain();
+  prepare_program(*window_of({{0, 1}, {2, 3}}), road_);
+  EXPECT_EQ(road_.executables.misses(), 1u);
+  EXPECT_EQ(road_.executables.hits(), 1u);
+  prepare_program(*window_of({{0, 1}}), road_);
+  EXPECT_EQ(road_.executables.misses(), 1u);
+  EXPECT_EQ(road_.executables.hits(), 2u);
 }
 
-TEST_F(FlushTest, AKernelOfOtherAliasingIsAMiss) {
-  submit(window_of({{0, 1}, {0, 0}}));
-  EXPECT_EQ(executables_.misses(), 2u);
-  EXPECT_EQ(executables_.size(), 2u);
-  queue_.drain();
+TEST_F(FlushTest, AKernelOfAnotherOpIsAMiss) {
+  const WindowProgramPtr program = window_of({{0, 1}, {0, 1}});
+  program->graph.nodes[1].op = ir::Op::kNeg;
+  prepare_program(*program, road_);
+  EXPECT_EQ(road_.executables.misses(), 2u);
+  EXPECT_EQ(road_.executables.size(), 2u);
+}
+
+TEST_F(FlushTest, AStepNamesItsNodeItsAccessesAndWhatItReleases) {
+  const WindowProgramPtr program = window_of({{0, 1}, {1, 2}});
+  program->graph.operands[3].flags = ir::Operand::kWrites | ir::Operand::kContiguous;
+  prepare_program(*program, road_);
+  ASSERT_EQ(program->steps.size(), 2u);
+  const device::Step& step = program->steps[1];
+  EXPECT_EQ(step.node, 1u);
+  ASSERT_EQ(step.num_accesses, 2u);
+  EXPECT_TRUE(program->accesses[step.first_access].reads);
+  EXPECT_TRUE(program->accesses[step.first_access + 1].writes);
+  EXPECT_EQ(program->steps[0].num_releases, 1u);
+  EXPECT_EQ(program->releases, (std::vector<uint32_t>{0, 1, 2}));
 }
 
 TEST_F(FlushTest, ANodeWithoutOperandsRuns) {

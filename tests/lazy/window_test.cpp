@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph_maker.h"
+#include "lazy/flush.h"
 
 namespace neuron::lazy {
 namespace {
@@ -27,8 +28,9 @@ TEST(WindowEnd, TheNameBelongsToTheReason) {
 }
 
 TEST(WindowProgram, DescribesTheOpTheStreamAndTheLine) {
-  ProgramPool pool;
-  WindowProgram program(pool);
+  Road road;
+  ProgramPool pool(road);
+  WindowProgram program(pool, road);
   add_node(program.graph, ir::Op::kNeg, {{0}});
   program.stream = 3;
   EXPECT_EQ(program.describe({}),
@@ -37,7 +39,8 @@ TEST(WindowProgram, DescribesTheOpTheStreamAndTheLine) {
 }
 
 TEST(ProgramPool, ARetiredProgramIsEmptiedAndUsedAgain) {
-  ProgramPool pool;
+  Road road;
+  ProgramPool pool(road);
   WindowProgramPtr program = pool.take();
   WindowProgram* address = program.get();
   add_node(program->graph, ir::Op::kNeg, {{0}}, "aten::neg");
@@ -53,13 +56,15 @@ TEST(ProgramPool, ARetiredProgramIsEmptiedAndUsedAgain) {
 }
 
 TEST(ProgramPool, ProgramsInUseAreDistinct) {
-  ProgramPool pool;
+  Road road;
+  ProgramPool pool(road);
   const WindowProgramPtr one = pool.take(), two = pool.take();
   EXPECT_NE(one, two);
 }
 
 TEST(ProgramPool, MoreProgramsThanItKeepsMayComeBack) {
-  ProgramPool pool;
+  Road road;
+  ProgramPool pool(road);
   std::vector<WindowProgramPtr> programs;
   for (int i = 0; i < 200; ++i) programs.push_back(pool.take());
   programs.clear();
@@ -67,7 +72,8 @@ TEST(ProgramPool, MoreProgramsThanItKeepsMayComeBack) {
 }
 
 TEST(ProgramPool, ThreadsTakeAndReturn) {
-  ProgramPool pool;
+  Road road;
+  ProgramPool pool(road);
   std::vector<std::thread> threads;
   for (int id = 0; id < 4; ++id) {
     threads.emplace_back([&pool] {
@@ -82,7 +88,8 @@ TEST(ProgramPool, ThreadsTakeAndReturn) {
 }
 
 TEST(Stream, IsEmptyUntilAnOpIsRecorded) {
-  ProgramPool pool;
+  Road road;
+  ProgramPool pool(road);
   Stream stream;
   EXPECT_TRUE(stream.is_empty());
   stream.program = pool.take();

@@ -1,6 +1,24 @@
 // Unboxed entries of the commonest pointwise ops: output made by hand, no call object.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/add_ops.h>
+#include <ATen/ops/cos_ops.h>
+#include <ATen/ops/div_ops.h>
+#include <ATen/ops/exp_ops.h>
+#include <ATen/ops/log_ops.h>
+#include <ATen/ops/maximum_ops.h>
+#include <ATen/ops/minimum_ops.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/neg_ops.h>
+#include <ATen/ops/reciprocal_ops.h>
+#include <ATen/ops/rsqrt_ops.h>
+#include <ATen/ops/sigmoid_ops.h>
+#include <ATen/ops/silu_ops.h>
+#include <ATen/ops/sin_ops.h>
+#include <ATen/ops/sqrt_ops.h>
+#include <ATen/ops/sub_ops.h>
+#include <ATen/ops/tanh_ops.h>
+#include <c10/core/GradMode.h>
 
 #include "lazy/torch/record.h"
 #include "lazy/torch/register.h"
@@ -159,6 +177,50 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
     return record_slow(slow, a);                                                      \
   }
 
+// The entries on the Autograd key: they save the generated autograd kernel where no gradient
+// can be asked for. Laws:
+//  1. An entry records at once only if nothing but the device is active below autograd (else a
+//     FakeTensor or a mode would be passed over).
+//  2. Else it reaches the generated kernel through the unused backend PrivateUse3, whose kernel
+//     is the same recorder; the key set is masked first, or tracing would come back here.
+bool needs_no_gradient(const Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (impl->autograd_meta() == nullptr) return true;
+  return !(c10::GradMode::is_enabled() && impl->requires_grad()) &&
+         !tensor._fw_grad(/*level=*/0).defined();
+}
+
+bool only_device_is_active(c10::DispatchKeySet keys) {
+  return (keys & c10::after_ADInplaceOrView_keyset).highestPriorityTypeId() ==
+         c10::DispatchKey::PrivateUse1;
+}
+
+c10::DispatchKeySet generated_kernel(c10::DispatchKeySet keys) {
+  return (keys & c10::after_autograd_keyset) |
+         c10::DispatchKeySet(c10::DispatchKey::AutogradPrivateUse3);
+}
+
+#define NEURON_AUTOGRAD_BINARY(name, op)                                               \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) { \
+    if (needs_no_gradient(a) && needs_no_gradient(b) && only_device_is_active(keys)) { \
+      return name##_entry(a, b);                                                       \
+    }                                                                                  \
+    return at::_ops::op::redispatch(generated_kernel(keys), a, b);                     \
+  }
+#define NEURON_AUTOGRAD_SCALED(name, op)                                               \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b,   \
+                         const at::Scalar& alpha) {                                    \
+    if (needs_no_gradient(a) && needs_no_gradient(b) && only_device_is_active(keys)) { \
+      return name##_entry(a, b, alpha);                                                \
+    }                                                                                  \
+    return at::_ops::op::redispatch(generated_kernel(keys), a, b, alpha);              \
+  }
+#define NEURON_AUTOGRAD_UNARY(name)                                                    \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) {                  \
+    if (needs_no_gradient(a) && only_device_is_active(keys)) return name##_entry(a);   \
+    return at::_ops::name::redispatch(generated_kernel(keys), a);                      \
+  }
+
 NEURON_BINARY_ENTRY(kMul, mul, "Tensor")
 NEURON_BINARY_ENTRY(kDiv, div, "Tensor")
 NEURON_BINARY_ENTRY(kMaximum, maximum, "")
@@ -167,30 +229,59 @@ NEURON_INPLACE_ENTRY(kMul, mul)
 NEURON_INPLACE_ENTRY(kDiv, div)
 NEURON_SCALED_ENTRY(kAdd, add)
 NEURON_SCALED_ENTRY(kSub, sub)
+// The binary entries are written out above: they differ in overload names.
 #define NEURON_FAST_BINARY(op, name, function)
 #define NEURON_FAST_SCALED(op, name, function)
 #define NEURON_FAST_UNARY(op, name, function) NEURON_UNARY_ENTRY(op, name)
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 
+NEURON_AUTOGRAD_BINARY(mul, mul_Tensor)
+NEURON_AUTOGRAD_BINARY(div, div_Tensor)
+NEURON_AUTOGRAD_BINARY(maximum, maximum)
+NEURON_AUTOGRAD_BINARY(minimum, minimum)
+NEURON_AUTOGRAD_SCALED(add, add_Tensor)
+NEURON_AUTOGRAD_SCALED(sub, sub_Tensor)
+#define NEURON_FAST_UNARY(op, name, function) NEURON_AUTOGRAD_UNARY(name)
+#include "lazy/torch/fast_ops.def"
+#undef NEURON_FAST_UNARY
+
 }  // namespace
 
-void register_pointwise_ops(Registrar& m) {
+// The functional entries, on the device's key and on PrivateUse3 (law 2).
+template <class Library>
+void register_functional(Library& m) {
   m.impl("add.Tensor", TORCH_FN(add_entry));
   m.impl("sub.Tensor", TORCH_FN(sub_entry));
   m.impl("mul.Tensor", TORCH_FN(mul_entry));
   m.impl("div.Tensor", TORCH_FN(div_entry));
   m.impl("maximum", TORCH_FN(maximum_entry));
   m.impl("minimum", TORCH_FN(minimum_entry));
+#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_entry));
+#include "lazy/torch/fast_ops.def"
+#undef NEURON_FAST_UNARY
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse3, m) { register_functional(m); }
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("add.Tensor", TORCH_FN(add_autograd));
+  m.impl("sub.Tensor", TORCH_FN(sub_autograd));
+  m.impl("mul.Tensor", TORCH_FN(mul_autograd));
+  m.impl("div.Tensor", TORCH_FN(div_autograd));
+  m.impl("maximum", TORCH_FN(maximum_autograd));
+  m.impl("minimum", TORCH_FN(minimum_autograd));
+#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_autograd));
+#include "lazy/torch/fast_ops.def"
+#undef NEURON_FAST_UNARY
+}
+
+void register_pointwise_ops(Registrar& m) {
+  register_functional(m);
   m.impl("add_.Tensor", TORCH_FN(add_inplace_entry));
   m.impl("sub_.Tensor", TORCH_FN(sub_inplace_entry));
   m.impl("mul_.Tensor", TORCH_FN(mul_inplace_entry));
   m.impl("div_.Tensor", TORCH_FN(div_inplace_entry));
-#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_entry));
-#include "lazy/torch/fast_ops.def"
-#undef NEURON_FAST_UNARY
-#undef NEURON_FAST_BINARY
-#undef NEURON_FAST_SCALED
 }
 
 }  // namespace neuron::lazy
