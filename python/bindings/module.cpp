@@ -21,7 +21,7 @@ namespace {
 // Counters of all cores together.
 py::dict window_report() {
   uint64_t ops = 0, windows = 0;
-  py::list ends, lines, host_ops;
+  py::dict ends, lines, host_ops;
   constexpr int kEnds = static_cast<int>(lazy::WindowEnd::kCount);
   uint64_t counts[kEnds] = {};
   std::vector<lazy::Stats::Line> all_lines;
@@ -37,8 +37,7 @@ py::dict window_report() {
   for (int i = 0; i < kEnds; ++i) {
     const auto end = static_cast<lazy::WindowEnd>(i);
     if (counts[i] == 0) continue;
-    ends.append(py::make_tuple(lazy::window_end_name(end), counts[i],
-                               lazy::window_end_help(end)));
+    ends[lazy::window_end_name(end)] = counts[i];
   }
   // Several instructions may stand on one line.
   std::map<std::pair<std::string, lazy::WindowEnd>, uint64_t> by_place;
@@ -47,14 +46,10 @@ py::dict window_report() {
   }
   for (const auto& [key, count] : by_place) {
     const auto& [place, end] = key;
-    const size_t colon = place.rfind(':');
-    const bool has_line = colon != std::string::npos;
-    lines.append(py::make_tuple(has_line ? place.substr(0, colon) : place,
-                                has_line ? std::atoi(place.c_str() + colon + 1) : 0,
-                                lazy::window_end_name(end), count));
+    lines[py::str(place + " " + lazy::window_end_name(end))] = count;
   }
   for (const auto& [name, count] : lazy::executed_ops(/*on_host=*/true)) {
-    host_ops.append(py::make_tuple(name, count));
+    host_ops[py::str(name)] = count;
   }
   py::dict report;
   report["windows"] = windows;
@@ -63,6 +58,16 @@ py::dict window_report() {
   report["lines"] = lines;
   report["host_ops"] = host_ops;
   return report;
+}
+
+// The reasons why windows end, each with its explanation.
+py::list window_ends() {
+  py::list rows;
+  for (int i = 0; i < static_cast<int>(lazy::WindowEnd::kCount); ++i) {
+    const auto end = static_cast<lazy::WindowEnd>(i);
+    rows.append(py::make_tuple(lazy::window_end_name(end), lazy::window_end_help(end)));
+  }
+  return rows;
 }
 
 void reset_window_report() {
@@ -130,6 +135,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("fallback_ops", [] { return lazy::executed_ops(/*on_host=*/true); });
   m.def("clear_op_tracking", &lazy::clear_op_tracking);
   m.def("window_report", &window_report);
+  m.def("window_ends", &window_ends);
   m.def("reset_window_report", &reset_window_report);
   m.def("default_generator", [](int index) {
     return py::reinterpret_steal<py::object>(

@@ -21,6 +21,7 @@
 #include "base/blocking.h"
 #include "base/knobs.h"
 #include "base/site.h"
+#include "base/thread_slot.h"
 
 static_assert(PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000,
               "frames are read as CPython 3.11 lays them out");
@@ -71,8 +72,9 @@ bool remember(PyCodeObject* code) {
     const void* code = nullptr;
     bool is_library = false;
   };
-  static thread_local std::array<Seen, 512> table{};
-  Seen& seen = table[reinterpret_cast<size_t>(code) / 64 % table.size()];
+  static NEURON_THREAD_SLOT std::array<Seen, 512>* table = nullptr;
+  if (table == nullptr) table = new std::array<Seen, 512>;  // kept as long as the process
+  Seen& seen = (*table)[reinterpret_cast<size_t>(code) / 64 % table->size()];
   if (seen.code != code) seen = {code, keep(code)};
   return seen.is_library;
 }

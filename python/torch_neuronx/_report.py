@@ -42,10 +42,10 @@ _ENDS_OF_EVERY_OP = ("plain-eager", "launch-blocking")
 class WindowReport(dict[str, Any]):
     """Windows, recorded ops, why windows ended, at which lines, and ops run on the host.
 
-    Keys: `windows`, `ops`, `ends` [(reason, count, help)], `lines` [(file, line, reason,
-    count)], `host_ops` [(name, count)]. As text it is a table.
+    Keys: `windows`, `ops`, `ends` {reason: count}, `lines` {"file:line reason": count},
+    `host_ops` {op: count}. As text it is a table.
 
-    >>> print(WindowReport(windows=1, ops=2, ends=[], lines=[], host_ops=[]))
+    >>> print(WindowReport(windows=1, ops=2, ends={}, lines={}, host_ops={}))
     windows 1, ops recorded 2 (2.0 per window)
     """
 
@@ -53,23 +53,24 @@ class WindowReport(dict[str, Any]):
         windows, ops = self["windows"], self["ops"]
         mean = f"{ops / windows:.1f}" if windows else "none"
         out = [f"windows {windows}, ops recorded {ops} ({mean} per window)"]
-        if ends := _most(self["ends"], 1):
+        if ends := _most(self["ends"]):
             out.append("why windows ended")
-            width = max(len(reason) for reason, _, _ in ends)
-            out += [f"{n:>10}  {reason:{width}}  {text}" for reason, n, text in ends]
-        lines = [row for row in self["lines"] if row[2] not in _ENDS_OF_EVERY_OP]
-        if lines := _most(lines, 3)[:10]:
+            help_of = {reason: text for reason, text in _C.window_ends()}
+            width = max(len(reason) for reason, _ in ends)
+            out += [f"{n:>10}  {why:{width}}  {help_of.get(why, '')}" for why, n in ends]
+        lines = [row for row in _most(self["lines"]) if not row[0].endswith(_ENDS_OF_EVERY_OP)]
+        if lines:
             out.append("lines that ended most windows")
-            out += [f"{n:>10}  {file}:{line} ({why})" for file, line, why, n in lines]
-        if host := _most(self["host_ops"], 1)[:20]:
+            out += [f"{count:>10}  {line}" for line, count in lines[:10]]
+        if host := _most(self["host_ops"])[:20]:
             out.append("ops that ran on the host")
             out += [f"{count:>10}  {name}" for name, count in host]
         return "\n".join(out)
 
 
-def _most(rows: list[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
-    """Rows that have a count, largest first."""
-    return sorted((row for row in rows if row[count]), key=lambda row: -row[count])
+def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Entries that have a count, largest first."""
+    return sorted(((k, n) for k, n in counts.items() if n), key=lambda entry: -entry[1])
 
 
 def window_report() -> WindowReport:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <regex>
 #include <string_view>
 
 extern char** environ;
@@ -67,6 +68,17 @@ std::string refuse(const char* env, const std::string& got, const std::string& a
          allowed + "; correct or unset it";
 }
 
+// "0,2-3": numbers and rising ranges between commas.
+bool is_core_list(const std::string& text) {
+  static const std::regex form("[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*");
+  if (!std::regex_match(text, form)) return false;
+  static const std::regex range("([0-9]+)-([0-9]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), range), end; at != end; ++at) {
+    if (std::stoi((*at)[1]) > std::stoi((*at)[2])) return false;
+  }
+  return true;
+}
+
 void parse(const char* env, const std::string& text, int64_t, int64_t, bool& value,
            KnobReport& report) {
   if (text == "0" || text == "1") {
@@ -91,7 +103,7 @@ void parse(const char* env, const std::string& text, int64_t least, int64_t most
 
 void parse(const char* env, const std::string& text, int64_t, int64_t, std::string& value,
            KnobReport& report) {
-  if (text.find_first_not_of("0123456789,-") != std::string::npos) {
+  if (!text.empty() && !is_core_list(text)) {
     report.errors.push_back(refuse(env, text, "core numbers such as 0,2-3"));
     return;
   }

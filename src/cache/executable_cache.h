@@ -10,7 +10,7 @@
 
 namespace neuron::cache {
 
-/// Not thread-safe: guarded by the recorder's lock. Entries live as long as the cache.
+/// Not thread-safe: used by the thread that executes programs. Executables are never freed.
 class ExecutableCache {
  public:
   /// The executable stored for `key`, or nullptr.

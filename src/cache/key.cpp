@@ -22,8 +22,9 @@ struct NodeKey {
   uint8_t number_kinds;
   // The same op may be recorded with a call object or without: other code runs.
   bool has_call;
+  uint32_t num_operands;  // 0 where a call brings its own code
 };
-static_assert(sizeof(NodeKey) == 4);
+static_assert(sizeof(NodeKey) == 8);
 
 // Numbers buffers by first use.
 class FirstUse {
@@ -55,7 +56,8 @@ void make_key(const ir::Graph& graph, const ir::Kernel& kernel, Key& key) {
   std::byte* at = key.bytes.data();
   for (uint32_t i = 0; i < kernel.num_nodes; ++i) {
     const ir::Node& node = graph.nodes[kernel.first_node + i];
-    const NodeKey node_key{node.op, node.number_kinds, node.call != 0};
+    const NodeKey node_key{node.op, node.number_kinds, node.call != 0,
+                           node.call != 0 ? 0 : node.num_operands};
     std::memcpy(at, &node_key, sizeof node_key);
     at += sizeof node_key;
     if (node.call != 0) continue;  // a call brings its own code, whatever its operands

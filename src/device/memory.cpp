@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/thread_slot.h"
 
 namespace neuron::device {
 namespace {
@@ -155,8 +156,9 @@ Buffer* Memory::new_record(uint8_t size_class) {
 // Records live as long as the process, so the per-thread lists need no destructor.
 static LocalRecords& local_list(uint16_t device_index, uint8_t size_class) {
   using Lists = std::array<LocalRecords, Memory::kClasses>;
-  static thread_local std::array<Lists*, Memory::kMaxDevices> lists{};
-  Lists*& mine = lists[device_index];
+  static NEURON_THREAD_SLOT std::array<Lists*, Memory::kMaxDevices>* lists = nullptr;
+  if (lists == nullptr) lists = new std::array<Lists*, Memory::kMaxDevices>{};
+  Lists*& mine = (*lists)[device_index];
   if (mine == nullptr) mine = new Lists;
   return (*mine)[size_class];
 }

@@ -48,6 +48,7 @@ class Program {
 
   uint32_t stream = 0;
   uint64_t sequence = 0;  // position in its stream, from 1
+  uint32_t weight = 1;    // how much it adds to the queue's backlog
   std::vector<Buffer*> buffers;
   std::vector<Step> steps;
   std::vector<Access> accesses;

@@ -25,9 +25,11 @@ void Queue::submit(ProgramPtr program, StreamState& stream) {
     if (stopping_) {
       lock.unlock();
       for (Buffer* buffer : program->buffers) Memory::release(buffer);
+      stream.completed.store(program->sequence, std::memory_order_release);
       return;
     }
     if (!worker_.joinable()) worker_ = std::thread([this] { worker_loop(); });
+    backlog_.fetch_add(program->weight, std::memory_order_relaxed);
     pending_.push_back({std::move(program), &stream});
     wake = worker_sleeps_;
     worker_sleeps_ = false;
@@ -64,6 +66,7 @@ bool Queue::run_next() {
     item = std::move(pending_.front());
     pending_.pop_front();
   }
+  backlog_.fetch_sub(item.program->weight, std::memory_order_relaxed);
   run(item);
   return true;
 }
@@ -75,7 +78,10 @@ void Queue::run(Item& item) {
     const Status status = run_step(program, step);
     if (!status.is_ok()) {
       std::lock_guard lock(mutex_);
-      if (item.stream->first_error == nullptr) item.stream->first_error = status.error();
+      if (item.stream->first_error == nullptr) {
+        item.stream->first_error = status.error();
+        item.stream->error_number = ++errors_;
+      }
     }
     for (uint32_t i = 0; i < step.num_releases; ++i) {
       Memory::release(program.buffers[program.releases[step.first_release + i]]);
@@ -110,18 +116,30 @@ Status Queue::run_step(Program& program, const Step& step) {
 }
 
 void Queue::wait(StreamState& stream, uint64_t sequence) {
-  if (stream.completed.load(std::memory_order_acquire) >= sequence) return;
+  const auto is_done = [&] {
+    return stream.completed.load(std::memory_order_acquire) >= sequence;
+  };
+  if (is_done()) return;
+  const bool done = run_until(is_done);
+  if (done) return;
+  std::lock_guard lock(mutex_);
+  NEURON_CHECK(stopping_, "waiting for a program that was never submitted");
+}
+
+void Queue::relieve() {
+  run_until([this] { return backlog_.load(std::memory_order_relaxed) <= kMaxBacklog / 2; });
+}
+
+bool Queue::run_until(const std::function<bool()>& is_done) {
   BlockingRegion region;
+  bool done = false;
   waiters_.fetch_add(1);
   in_scope([&] {
-    while (stream.completed.load(std::memory_order_acquire) < sequence) {
+    bool more = true;
+    while (!(done = is_done()) && more) {
       std::lock_guard execution(execution_mutex_);
-      if (stream.completed.load(std::memory_order_acquire) >= sequence) break;
-      if (!run_next()) {
-        std::lock_guard lock(mutex_);
-        NEURON_CHECK(stopping_, "waiting for a program that was never submitted");
-        break;
-      }
+      if ((done = is_done())) break;
+      more = run_next();
     }
   });
   bool wake = false;
@@ -131,6 +149,7 @@ void Queue::wait(StreamState& stream, uint64_t sequence) {
     if (wake) worker_sleeps_ = false;
   }
   if (wake) work_arrived_.notify_one();
+  return done;
 }
 
 void Queue::drain() {
@@ -149,9 +168,9 @@ ErrorPtr Queue::take_error(StreamState& stream) {
   return std::exchange(stream.first_error, nullptr);
 }
 
-bool Queue::has_error(StreamState& stream) {
+uint64_t Queue::error_number(StreamState& stream) {
   std::lock_guard lock(mutex_);
-  return stream.first_error != nullptr;
+  return stream.first_error != nullptr ? stream.error_number : 0;
 }
 
 void Queue::shut_down() {
@@ -165,6 +184,8 @@ void Queue::shut_down() {
   {
     BlockingRegion region;
     if (worker_.joinable()) worker_.join();
+    // A waiting thread may still be running a program.
+    std::lock_guard execution(execution_mutex_);
   }
   for (Item& item : dropped) {
     for (Buffer* buffer : item.program->buffers) Memory::release(buffer);

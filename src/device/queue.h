@@ -28,6 +28,7 @@ namespace neuron::device {
 struct StreamState {
   std::atomic<uint64_t> completed{0};  // sequence number of the last finished program
   ErrorPtr first_error;                // guarded by the queue's mutex
+  uint64_t error_number = 0;           // place of first_error among the queue's errors
 };
 
 class Queue {
@@ -50,12 +51,18 @@ class Queue {
   /// Returns when `stream` has completed `sequence`, which must have been submitted.
   void wait(StreamState& stream, uint64_t sequence);
 
+  /// True when so much is pending that whoever records should stop and help.
+  bool is_full() const { return backlog_.load(std::memory_order_relaxed) > kMaxBacklog; }
+  /// Runs pending programs until half of the room is free.
+  void relieve();
+
   /// Returns when all that was submitted has run.
   void drain();
 
   /// The stream's first stored error, which is then forgotten; nullptr if there is none.
   ErrorPtr take_error(StreamState& stream);
-  bool has_error(StreamState& stream);
+  /// The place of the stream's stored error among all errors of the queue, 0 for none.
+  uint64_t error_number(StreamState& stream);
 
   /// True while a thread is blocked in `wait`: the host is idle.
   bool host_waits() const { return waiters_.load(std::memory_order_relaxed) > 0; }
@@ -65,26 +72,32 @@ class Queue {
   void shut_down();
 
  private:
+  static constexpr int64_t kMaxBacklog = 8192;  // in units of Program::weight
+
   struct Item {
     ProgramPtr program;
     StreamState* stream;
   };
 
   void worker_loop();
+  /// Runs programs on the calling thread until `is_done` or nothing is left; is it done?
+  bool run_until(const std::function<bool()>& is_done);
   bool run_next();  // with execution_mutex_ held; false when nothing was pending
   void run(Item& item);
   Status run_step(Program& program, const Step& step);
   void in_scope(const std::function<void()>& body);
 
   ThreadScope thread_scope_;
-  std::mutex mutex_;  // guards pending_, worker state, first_error of streams
+  std::mutex mutex_;  // guards pending_, worker state, errors of streams
   std::condition_variable work_arrived_;
   std::deque<Item> pending_;
   bool worker_sleeps_ = false;
   bool stopping_ = false;
+  uint64_t errors_ = 0;
   std::thread worker_;
   std::mutex execution_mutex_;  // held by the thread that runs a program
   std::atomic<int> waiters_{0};
+  std::atomic<int64_t> backlog_{0};
 };
 
 }  // namespace neuron::device

@@ -11,6 +11,17 @@ constexpr uint32_t kFirstLimit = 16;
 
 std::atomic<uint64_t> next_window{1};
 
+uint32_t first_limit() {
+  return std::min<uint32_t>(kFirstLimit, static_cast<uint32_t>(knobs().window_ops));
+}
+
+// The host looked at something that the device made.
+bool is_read(WindowEnd end) {
+  return end == WindowEnd::kValueRead || end == WindowEnd::kSynchronize ||
+         end == WindowEnd::kDataShape || end == WindowEnd::kNoShapeFunction ||
+         end == WindowEnd::kPointerTaken;
+}
+
 std::string gib(uint64_t bytes) {
   char text[48];
   std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
@@ -30,7 +41,7 @@ Core::Core(uint16_t index, uint64_t hbm_bytes, FindExecutable find_executable)
     streams_.push_back(std::make_unique<Stream>());
     streams_.back()->id = id;
     streams_.back()->window = next_window.fetch_add(1);
-    streams_.back()->limit = kFirstLimit;
+    streams_.back()->limit = first_limit();
   }
 }
 
@@ -87,17 +98,21 @@ void Core::record(uint32_t stream_id, OpSpec op) {
     graph.calls.push_back(std::move(op.call));
     node.call = static_cast<uint32_t>(graph.calls.size());
   }
+  graph.operands.resize(node.first_operand + op.operands.size());
+  ir::Operand* next = graph.operands.data() + node.first_operand;
   for (const OperandSpec& spec : op.operands) {
-    ir::Operand& operand = graph.operands.emplace_back();
+    ir::Operand& operand = *next++;
     operand.buffer = buffer_index(stream, *spec.buffer);
     operand.offset = spec.offset;
     operand.dtype = spec.dtype;
     operand.rank = spec.rank;
     operand.flags = spec.flags;
     operand.dims = static_cast<uint32_t>(graph.dims.size());
-    graph.dims.insert(graph.dims.end(), spec.sizes, spec.sizes + spec.rank);
+    graph.dims.resize(operand.dims + (spec.strides != nullptr ? 2 : 1) * spec.rank);
+    int64_t* dims = graph.dims.data() + operand.dims;
+    for (uint8_t i = 0; i < spec.rank; ++i) dims[i] = spec.sizes[i];
     if (spec.strides != nullptr) {
-      graph.dims.insert(graph.dims.end(), spec.strides, spec.strides + spec.rank);
+      for (uint8_t i = 0; i < spec.rank; ++i) dims[spec.rank + i] = spec.strides[i];
     } else {
       operand.flags |= ir::Operand::kContiguous;
     }
@@ -118,15 +133,14 @@ void Core::record(uint32_t stream_id, OpSpec op) {
 }
 
 void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site) {
-  if (end == WindowEnd::kValueRead || end == WindowEnd::kSynchronize) {
-    stream.limit = std::min<uint32_t>(kFirstLimit, static_cast<uint32_t>(knobs().window_ops));
-  }
+  if (is_read(end)) stream.limit = first_limit();
   if (stream.is_empty()) return;
   WindowProgramPtr program = std::move(stream.program);
   program->stream = stream.id;
   program->sequence = stream.sequence++;
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
   stats_.count_end(end, site);
+  program->weight = static_cast<uint32_t>(program->graph.nodes.size());
   queue_.submit(device::ProgramPtr(program.release()), stream.state);
 }
 
@@ -144,7 +158,7 @@ void Core::flush_all(WindowEnd end) {
   for (auto& stream : streams_) flush_locked(*stream, end, site);
 }
 
-void Core::wait_for_write(device::Buffer& buffer, WindowEnd end) {
+uint32_t Core::wait_for_write(device::Buffer& buffer, WindowEnd end) {
   StreamPoint point;
   const Site site = capture_site();
   BlockingRegion region;
@@ -155,6 +169,7 @@ void Core::wait_for_write(device::Buffer& buffer, WindowEnd end) {
     if (point.sequence == stream.sequence) flush_locked(stream, end, site);
   }
   queue_.wait(streams_[point.stream]->state, point.sequence);
+  return point.stream;
 }
 
 void Core::wait_for_use(device::Buffer& buffer, WindowEnd end) {
@@ -194,11 +209,15 @@ ErrorPtr Core::synchronize_stream(uint32_t stream) {
 ErrorPtr Core::synchronize() {
   flush_all(WindowEnd::kSynchronize);
   ErrorPtr first;
+  uint64_t first_number = 0;
   for (uint32_t id = 0; id < kNumStreams; ++id) {
     Stream& stream = *streams_[id];
     wait(mark(id), WindowEnd::kSynchronize);
+    const uint64_t number = queue_.error_number(stream.state);
     ErrorPtr error = queue_.take_error(stream.state);
-    if (first == nullptr) first = error;
+    if (error == nullptr || (first != nullptr && number > first_number)) continue;
+    first = std::move(error);
+    first_number = number;
   }
   return first;
 }

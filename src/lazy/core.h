@@ -55,6 +55,7 @@ class Core {
   static constexpr uint32_t kNumStreams = 33;  // the default stream and a pool of 32
 
   Core(uint16_t index, uint64_t hbm_bytes, FindExecutable find_executable);
+  ~Core() { shut_down(); }
 
   uint16_t index() const { return index_; }
   device::Memory& memory() { return memory_; }
@@ -71,8 +72,9 @@ class Core {
   void flush(uint32_t stream, WindowEnd end);
   void flush_all(WindowEnd end);
 
-  /// Waits until the last recorded write (or use) of `buffer` has run.
-  void wait_for_write(device::Buffer& buffer, WindowEnd end);
+  /// Waits until the last recorded write (or use) of `buffer` has run. Returns the stream that
+  /// wrote it, whose stored error the reader has to take.
+  uint32_t wait_for_write(device::Buffer& buffer, WindowEnd end);
   void wait_for_use(device::Buffer& buffer, WindowEnd end);
   /// True when no recorded work names the buffer any more.
   bool is_idle(device::Buffer& buffer);
@@ -94,7 +96,7 @@ class Core {
 
   uint32_t next_pool_stream() { return 1 + next_stream_.fetch_add(1) % (kNumStreams - 1); }
 
-  /// Copies of the counters, and of the cache's.
+  /// A copy of the counters.
   Stats stats();
   void reset_stats();
 

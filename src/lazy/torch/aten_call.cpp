@@ -158,8 +158,11 @@ at::Generator cpu_generator(uint64_t seed, uint64_t offset) {
 
 void AtenCall::execute(StepTensors& tensors) {
   torch::jit::Stack stack(args.begin(), args.end());
+  c10::SmallVector<std::pair<at::Tensor, const ir::Operand*>, 2> written;
   for (const Slot& slot : slots) {
     at::Tensor tensor = tensors.tensor(static_cast<size_t>(slot.operand));
+    const ir::Operand& operand = tensors.operand(static_cast<size_t>(slot.operand));
+    if (operand.writes() && tensor.is_complex()) written.emplace_back(tensor, &operand);
     if (slot.element < 0) {
       stack[slot.arg] = std::move(tensor);
     } else if (stack[slot.arg].isTensorList()) {
@@ -175,6 +178,15 @@ void AtenCall::execute(StepTensors& tensors) {
     }
   }
   recipe_.call(&stack);
+  for (auto& [tensor, operand] : written) {
+    // A kernel may leave an output conjugated by its bit alone; the caller's tensor has none.
+    const bool want = (operand->flags & ir::Operand::kConjugate) != 0;
+    if (tensor.is_conj() == want) continue;
+    const at::Tensor values = tensor.clone().resolve_conj();
+    tensor._set_conj(want);
+    tensor.copy_(values);
+  }
+  written.clear();
   // Aliases must be gone before a result's memory can be taken over.
   size_t next = 0;
   for (size_t i = 0; i < recipe_.returns.size(); ++i) {

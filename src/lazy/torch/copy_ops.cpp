@@ -48,7 +48,7 @@ void upload(const at::Tensor& source, const at::Tensor& target) {
   const BufferView view = buffer_of(storage_of(target));
   if (core_of(target).is_idle(*view.buffer) && view.buffer->error == nullptr) {
     copy_track().calls.fetch_add(1, std::memory_order_relaxed);
-    write_tensor(target, WindowEnd::kHostWrite).copy_(source);
+    write_tensor(target, WindowEnd::kValueRead).copy_(source);
     return;
   }
   at::Tensor staged = at::empty_like(source);

@@ -15,7 +15,8 @@ void register_boxed_ops(Registrar& m) {
   for (const std::string_view name : shape_function_names()) {
     const std::string plain(name.substr(sizeof("aten::") - 1));
     if (m.has(plain)) continue;
-    m.impl(plain, torch::CppFunction::makeFromBoxedFunction<&record_boxed>());
+    m.impl(plain, torch::CppFunction::makeFromBoxedFunctor<BoxedKernel>(
+                      std::make_unique<BoxedKernel>()));
   }
 }
 

@@ -192,13 +192,8 @@ const device::Executable* find_executable(const ir::Graph& graph, const ir::Kern
   static const device::Executable call_executable{&run_node, nullptr};
   const ir::Node& node = graph.nodes[kernel.first_node];
   if (node.call != 0) return &call_executable;
-  // One executable per table op, made on first use; the recorder's lock is held.
-  static device::Executable* table[static_cast<size_t>(ir::Op::kCount)] = {};
-  device::Executable*& entry = table[static_cast<size_t>(node.op)];
-  if (entry == nullptr) {
-    entry = new device::Executable{&run_node, find_fast_kernel(node.op)};
-  }
-  return entry;
+  // Kept for ever by the cache that asked.
+  return new device::Executable{&run_node, find_fast_kernel(node.op)};
 }
 
 void run_in_executor_scope(const std::function<void()>& body) {

@@ -163,7 +163,7 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
   c10::DataPtr fresh = allocate_data(nbytes, index);
   const size_t kept = std::min(nbytes, storage->nbytes());
   const BufferView old = buffer_of(storage);
-  if (kept > 0 && old.buffer != nullptr && old.buffer->last_write != 0) {
+  if (kept > 0 && old.buffer != nullptr) {
     auto* target = static_cast<device::Buffer*>(fresh.get_context());
     const int64_t size = static_cast<int64_t>(kept);
     OperandSpec operands[2];

@@ -62,15 +62,10 @@ at::Scalar value_of(const Tensor& number) {
   return *static_cast<const int64_t*>(data);
 }
 
-Tensor make_like(const Tensor& a) {
-  return make_tensor(a.sizes(), {}, a.scalar_type(), a.device().index());
-}
-
 struct FastSpec {
   ir::Op op;
   OpTrack* track;
-  at::Scalar alpha = 1;
-  bool has_alpha = false;
+  const at::Scalar* alpha = nullptr;
 };
 
 void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b, const Tensor& out) {
@@ -84,7 +79,7 @@ void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b, const T
     set_number(spec, 0, value_of(*b));
   }
   operands[count++] = operand_of(out, ir::Operand::kWrites);
-  if (fast.has_alpha) set_number(spec, 1, fast.alpha);
+  if (fast.alpha != nullptr) set_number(spec, 1, *fast.alpha);
   spec.op = fast.op;
   spec.operands = {operands, count};
   spec.site = capture_site();
@@ -123,8 +118,8 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor name##_entry(const Tensor& a, const Tensor& b) {                             \
     static OpTrack& track = track_op("aten::" #name);                                 \
     if (C10_LIKELY(goes_fast(a, b))) {                                                \
-      Tensor out = make_like(a);                                                      \
-      record_fast({ir::Op::op, &track}, a, &b, out);                                  \
+      Tensor out = make_tensor_like(a);                                                      \
+      record_fast({ir::Op::op, &track, nullptr}, a, &b, out);                                  \
       return out;                                                                     \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name, overload);         \
@@ -135,8 +130,8 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor name##_entry(const Tensor& a, const Tensor& b, const at::Scalar& alpha) {    \
     static OpTrack& track = track_op("aten::" #name);                                 \
     if (C10_LIKELY(goes_fast(a, b) && is_real_number(alpha))) {                       \
-      Tensor out = make_like(a);                                                      \
-      record_fast({ir::Op::op, &track, alpha, true}, a, &b, out);                     \
+      Tensor out = make_tensor_like(a);                                                      \
+      record_fast({ir::Op::op, &track, &alpha}, a, &b, out);                     \
       return out;                                                                     \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name, "Tensor");         \
@@ -145,7 +140,7 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor& name##_inplace_entry(Tensor& a, const Tensor& b, const at::Scalar& alpha) { \
     static OpTrack& track = track_op("aten::" #name "_");                             \
     if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b) && is_real_number(alpha))) {                       \
-      record_fast({ir::Op::op, &track, alpha, true}, a, &b, a);                       \
+      record_fast({ir::Op::op, &track, &alpha}, a, &b, a);                       \
       return a;                                                                       \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
@@ -157,7 +152,7 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor& name##_inplace_entry(Tensor& a, const Tensor& b) {                          \
     static OpTrack& track = track_op("aten::" #name "_");                             \
     if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b))) {                                                \
-      record_fast({ir::Op::op, &track}, a, &b, a);                                    \
+      record_fast({ir::Op::op, &track, nullptr}, a, &b, a);                                    \
       return a;                                                                       \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
@@ -169,8 +164,8 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor name##_entry(const Tensor& a) {                                              \
     static OpTrack& track = track_op("aten::" #name);                                 \
     if (C10_LIKELY(is_plain(a))) {                                                    \
-      Tensor out = make_like(a);                                                      \
-      record_fast({ir::Op::op, &track}, a, nullptr, out);                             \
+      Tensor out = make_tensor_like(a);                                                      \
+      record_fast({ir::Op::op, &track, nullptr}, a, nullptr, out);                             \
       return out;                                                                     \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name, "");               \

@@ -1,9 +1,7 @@
 #include "lazy/torch/record.h"
 
-#include <ATen/DeviceGuard.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/to_native.h>
 #include <tsl/robin_map.h>
 
 #include <mutex>
@@ -240,8 +238,10 @@ void BoxedRecorder::run() {
       }
     }
   }
-  for_each_tensor(
-      [&](const at::Tensor& tensor, size_t arg, int) { check_tensor(tensor, arg); });
+  for_each_tensor([&](const at::Tensor& tensor, size_t arg, int) {
+    check_tensor(tensor, arg);
+    if (recipe_.has_out && recipe_.args[arg].is_write) at::assert_no_internal_overlap(tensor);
+  });
   ShapeOutputs outputs(&make_output, &device_);
   infer_outputs(outputs);
 
@@ -323,6 +323,7 @@ void record_op(int device, OpSpec op) {
   Core& core = core_at(device);
   const uint32_t stream = current_stream(device);
   core.record(stream, std::move(op));
+  if (C10_UNLIKELY(core.queue().is_full())) core.queue().relieve();
   if (C10_UNLIKELY(modes().blocking.load(std::memory_order_relaxed))) {
     core.wait(core.mark(stream), WindowEnd::kLaunchBlocking);
     raise_error(core.take_error(stream));
@@ -356,7 +357,20 @@ void record_native(OpTrack& track, ir::Op op, std::initializer_list<at::Tensor> 
 
 void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet,
                   torch::jit::Stack* stack) {
-  const Recipe& recipe = recipe_of(op);
+  record_recipe(recipe_of(op), stack);
+}
+
+void BoxedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet,
+                             torch::jit::Stack* stack) {
+  const Recipe* recipe = recipe_.load(std::memory_order_acquire);
+  if (C10_UNLIKELY(recipe == nullptr)) {
+    recipe = &recipe_of(op);
+    recipe_.store(recipe, std::memory_order_release);
+  }
+  record_recipe(*recipe, stack);
+}
+
+void record_recipe(const Recipe& recipe, torch::jit::Stack* stack) {
   check_strict(recipe);
   TORCH_CHECK_NOT_IMPLEMENTED(!recipe.returns_view, "[", recipe.name,
                               "] has no kernel for neuron: it returns a view, which a copy "
@@ -375,8 +389,7 @@ at::Tensor read_tensor(const at::Tensor& tensor, WindowEnd end) {
                              at::TensorOptions().dtype(tensor.scalar_type()));
   }
   Core& core = core_at(view.buffer->device_index);
-  core.wait_for_write(*view.buffer, end);
-  raise_error(core.take_error(view.buffer->write_stream));
+  raise_error(core.take_error(core.wait_for_write(*view.buffer, end)));
   raise_error(view.buffer->error);
   const int64_t start =
       view.offset + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());

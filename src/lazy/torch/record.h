@@ -40,7 +40,22 @@ void record_native(OpTrack& track, ir::Op op, std::initializer_list<at::Tensor> 
                    std::initializer_list<at::Tensor> updates,
                    std::initializer_list<at::Tensor> writes, NativeCall::Body body);
 
-/// Records any op by its schema: the boxed kernel behind most of the device.
+struct Recipe;
+
+/// Records one call of an op by its recipe: what is behind most of the device.
+void record_recipe(const Recipe& recipe, torch::jit::Stack* stack);
+
+/// The boxed kernel of one named op; finds its recipe once.
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack);
+
+ private:
+  std::atomic<const Recipe*> recipe_{nullptr};
+};
+
+/// The boxed kernel of every op that is not named.
 void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack);
 

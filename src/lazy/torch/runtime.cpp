@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/knobs.h"
+#include "base/thread_slot.h"
 #include "lazy/torch/execute.h"
 
 namespace neuron::lazy {
@@ -19,8 +20,9 @@ std::array<std::atomic<Core*>, kMaxDevices> cores{};
 std::mutex start_mutex;
 std::atomic<bool> started{false};
 std::atomic<bool> forked{false};
-thread_local int this_device = 0;
-thread_local std::array<uint32_t, kMaxDevices> this_stream{};
+NEURON_THREAD_SLOT int this_device = 0;
+// nullptr while the thread uses the default streams.
+NEURON_THREAD_SLOT std::array<uint32_t, kMaxDevices>* this_stream = nullptr;
 
 // "0,2-3" names three cores.
 int count_visible(const std::string& text) {
@@ -104,11 +106,16 @@ void set_current_device(int index) {
 }
 
 uint32_t current_stream(int index) noexcept {
-  return this_stream[index < 0 ? this_device : index];
+  return this_stream == nullptr ? 0 : (*this_stream)[index < 0 ? this_device : index];
 }
 
 void set_current_stream(int index, uint32_t stream) {
-  this_stream[index < 0 ? this_device : index] = stream;
+  // One small array a thread, kept as long as the process.
+  if (this_stream == nullptr) {
+    if (stream == 0) return;
+    this_stream = new std::array<uint32_t, kMaxDevices>{};
+  }
+  (*this_stream)[index < 0 ? this_device : index] = stream;
 }
 
 c10::Device resolve_device(c10::Device device) {

@@ -3,12 +3,13 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/TensorImpl.h>
 
+#include "base/thread_slot.h"
 #include "lazy/torch/runtime.h"
 
 namespace neuron::lazy {
 namespace {
 
-thread_local int inferring = 0;
+NEURON_THREAD_SLOT int inferring = 0;
 
 void delete_nothing(void*) {}
 
@@ -61,6 +62,19 @@ at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scala
   } else if (sizes.size() != 1 || sizes[0] != 0) {
     impl->set_sizes_contiguous(sizes);
   }
+  return tensor;
+}
+
+at::Tensor make_tensor_like(const at::Tensor& like) {
+  const c10::TensorImpl* shape = like.unsafeGetTensorImpl();
+  const size_t nbytes = static_cast<size_t>(shape->numel()) * shape->itemsize();
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
+      allocate_data(nbytes, shape->device().index()), neuron_allocator(), /*resizable=*/true);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      shape->dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape->sizes());
   return tensor;
 }
 

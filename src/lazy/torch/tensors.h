@@ -21,6 +21,10 @@ c10::DataPtr allocate_data(uint64_t nbytes, int index);
 at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                        int device_index);
 
+/// The same for a contiguous tensor with the sizes, dtype and device of `like`; the record path
+/// of the commonest ops uses it.
+at::Tensor make_tensor_like(const at::Tensor& like);
+
 /// Deleter of the DataPtrs that own a buffer.
 void delete_storage(void* buffer);
 

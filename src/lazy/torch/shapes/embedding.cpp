@@ -35,6 +35,7 @@ void embedding_renorm(const IValue* args, ShapeOutputs&) {
 
 enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
+template <bool kForwardOnly>
 void embedding_bag(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& weight = tensor(args[0]);
   const at::Tensor& indices = tensor(args[1]);
@@ -76,11 +77,13 @@ void embedding_bag(const IValue* args, ShapeOutputs& out) {
       weight.stride(1) == 1 && args[8].toInt() < 0 &&
       (!per_sample.has_value() || per_sample->stride(0) == 1);
   out.set(1, {is_fast && mode == kSum ? 0 : indices.numel()}, index_dtype);
-  out.set(2, {bags}, index_dtype);
+  // Without a backward the sum keeps no sizes, only room for them.
+  const int64_t kept = kForwardOnly && mode == kSum ? offsets.size(0) : bags;
+  out.set(2, {kept}, index_dtype);
   if (mode == kMax) {
     out.set(3, {bags, width}, index_dtype);
   } else {
-    out.set(3, {bags}, index_dtype);
+    out.set(3, {kept}, index_dtype);
   }
 }
 
@@ -107,8 +110,8 @@ Rows embedding_rows() {
       {"aten::embedding", &embedding},
       {"aten::embedding_dense_backward", &embedding_dense_backward},
       {"aten::embedding_renorm_", &embedding_renorm},
-      {"aten::_embedding_bag", &embedding_bag},
-      {"aten::_embedding_bag_forward_only", &embedding_bag},
+      {"aten::_embedding_bag", &embedding_bag<false>},
+      {"aten::_embedding_bag_forward_only", &embedding_bag<true>},
       {"aten::_embedding_bag_backward", &embedding_bag_backward},
       {"aten::_embedding_bag_dense_backward", &embedding_bag_dense_backward},
       {"aten::_embedding_bag_per_sample_weights_backward", &embedding_bag_weights_backward},

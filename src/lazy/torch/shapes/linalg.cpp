@@ -4,6 +4,8 @@
 
 #include <ATen/native/LinearAlgebraUtils.h>
 
+#include <ATen/native/TypeProperties.h>
+
 namespace neuron::lazy::shapes {
 namespace {
 
@@ -136,7 +138,29 @@ void cdist(const IValue* args, ShapeOutputs& out) {
 void cdist_backward(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& a = tensor(args[1]);
   if (a.numel() == 0) return set_like(out, 0, a);
-  set_contiguous_like(out, 0, a);
+  // The batches of both points broadcast.
+  const at::Tensor& b = tensor(args[2]);
+  at::DimVector sizes = at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2),
+                                                 b.sizes().slice(0, b.dim() - 2));
+  sizes.append({a.size(-2), a.size(-1)});
+  out.set(0, sizes, a.scalar_type());
+}
+
+void addr(const IValue* args, ShapeOutputs& out) {
+  const at::Tensor& self = tensor(args[0]);
+  const at::Tensor& a = tensor(args[1]);
+  const at::Tensor& b = tensor(args[2]);
+  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ",
+              a.dim(), "-D and ", b.dim(), "-D");
+  const at::DimVector sizes = {a.size(0), b.size(0)};
+  const bool expands = self.dim() <= 2 && at::is_expandable_to(self.sizes(), sizes);
+  TORCH_CHECK(expands, "size mismatch, input: ", self.sizes(), ", v1: ", a.sizes(),
+              ", v2: ", b.sizes());
+  at::native::ResultTypeState state = {};
+  state = at::native::update_result_type_state(self, state);
+  state = at::native::update_result_type_state(a, state);
+  state = at::native::update_result_type_state(b, state);
+  out.set(0, sizes, at::native::result_type(state));
 }
 
 void pdist(const IValue* args, ShapeOutputs& out) {
@@ -181,6 +205,8 @@ Rows linalg_rows() {
       {"aten::_cholesky_solve_helper", &cholesky_solve},
       {"aten::_cdist_forward", &cdist},
       {"aten::_cdist_backward", &cdist_backward},
+      {"aten::addr", &addr},
+      {"aten::addr.out", &addr},
       {"aten::_pdist_forward", &pdist},
       {"aten::_pdist_backward", &contiguous_like<1>},
       {"aten::_compute_linear_combination", &linear_combination},

@@ -221,6 +221,7 @@ Rows reduction_rows() {
       {"aten::nanmedian.dim", &median_dim},
       {"aten::nanmedian.dim_values", &median_dim},
       {"aten::mode", &mode},
+      {"aten::mode.values", &mode},
       {"aten::kthvalue", &kthvalue},
       {"aten::kthvalue.values", &kthvalue},
       {"aten::_aminmax", &aminmax_all},
