@@ -153,13 +153,7 @@ double floor_view_us(int m, int n) {
   }
   return best;
 }
-size_t floor_mismatches() {
-  return mismatches;
-}
-size_t floor_tape() {
-  return tape.size();
-}
-size_t floor_pos() {
-  return pos;
-}
+size_t floor_mismatches() { return mismatches; }
+size_t floor_tape() { return tape.size(); }
+size_t floor_pos() { return pos; }
 }

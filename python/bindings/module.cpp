@@ -1,8 +1,8 @@
 // The Python module `torch_neuronx._C`: a thin skin over the runtime.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/Generator.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
 
 #include <map>
 
@@ -90,13 +90,15 @@ void set_adaptive(bool enabled) {
 }
 
 bool is_adaptive() {
-  return lazy::is_started() ? lazy::modes().adaptive.load() : neuron::knobs().adaptive_eager;
+  return lazy::is_started() ? lazy::modes().adaptive.load()
+                            : neuron::knobs().adaptive_eager;
 }
 
 py::list list_knobs() {
   py::list rows;
   for (const neuron::KnobInfo& knob : neuron::list_knobs()) {
-    rows.append(py::make_tuple(knob.name, knob.env, knob.value, knob.default_value, knob.help));
+    rows.append(
+        py::make_tuple(knob.name, knob.env, knob.value, knob.default_value, knob.help));
   }
   return rows;
 }
@@ -119,9 +121,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("in_bad_fork", &lazy::in_bad_fork);
   m.def("knob_errors", [] { return neuron::knob_report().errors; });
   m.def("knob_warnings", [] { return neuron::knob_report().warnings; });
-  m.def("synchronize",
-        [](int device) { lazy::raise_error(lazy::core_at(device).synchronize()); },
-        py::arg("device") = -1, Released());
+  m.def(
+      "synchronize",
+      [](int device) { lazy::raise_error(lazy::core_at(device).synchronize()); },
+      py::arg("device") = -1, Released());
   m.def("set_adaptive_eager", &set_adaptive, Released());
   m.def("is_adaptive_eager", &is_adaptive);
   m.def("set_launch_blocking", [](bool enabled) {
@@ -129,7 +132,8 @@ PYBIND11_MODULE(_C, m) {
     lazy::modes().blocking.store(enabled);
   });
   m.def("is_launch_blocking", [] {
-    return lazy::is_started() ? lazy::modes().blocking.load() : neuron::knobs().launch_blocking;
+    return lazy::is_started() ? lazy::modes().blocking.load()
+                              : neuron::knobs().launch_blocking;
   });
   m.def("executed_ops", [] { return lazy::executed_ops(/*on_host=*/false); });
   m.def("fallback_ops", [] { return lazy::executed_ops(/*on_host=*/true); });
@@ -141,9 +145,10 @@ PYBIND11_MODULE(_C, m) {
     return py::reinterpret_steal<py::object>(
         THPGenerator_initDefaultGenerator(lazy::default_generator(index)));
   });
-  m.def("memory_total",
-        [](int device) { return lazy::core_at(device).memory().capacity(); },
-        py::arg("device") = -1);
+  m.def(
+      "memory_total",
+      [](int device) { return lazy::core_at(device).memory().capacity(); },
+      py::arg("device") = -1);
   m.def("default_stream", [](int device) {
     const c10::Device full =
         lazy::resolve_device({c10::kPrivateUse1, static_cast<c10::DeviceIndex>(device)});

@@ -17,7 +17,8 @@ namespace {
 at::Tensor make_cpu(void*, at::IntArrayRef sizes, at::IntArrayRef strides,
                     at::ScalarType dtype) {
   const auto options = at::TensorOptions().dtype(dtype);
-  return strides.empty() ? at::empty(sizes, options) : at::empty_strided(sizes, strides, options);
+  return strides.empty() ? at::empty(sizes, options)
+                         : at::empty_strided(sizes, strides, options);
 }
 
 // For tests: the shape function of `name` on boxed arguments; None where there is none.
@@ -26,7 +27,8 @@ py::object infer_shapes(const std::string& name, const py::tuple& arguments) {
   if (function == nullptr) return py::none();
   const size_t dot = name.find('.');
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
-      name.substr(0, dot).c_str(), dot == std::string::npos ? "" : name.c_str() + dot + 1);
+      name.substr(0, dot).c_str(),
+      dot == std::string::npos ? "" : name.c_str() + dot + 1);
   const lazy::Recipe& recipe = lazy::recipe_of(op);
   std::vector<c10::IValue> values;
   size_t i = 0;

@@ -1,8 +1,10 @@
 // Laws:
-//  1. A thread's own frame cannot move while the thread is in C++, so its code pointer and
+//  1. A thread's own frame cannot move while the thread is in C++, so its code pointer
+//  and
 //     instruction may be read without the GIL.
 //  2. Frames of PyTorch and of this package are passed over: the line is the user's.
-//  3. The first time a thread meets a code object it takes the GIL and the process keeps a
+//  3. The first time a thread meets a code object it takes the GIL and the process keeps
+//  a
 //     reference for ever; later sights cost a look into a small table.
 #include "bindings/site.h"
 
@@ -39,7 +41,6 @@ Interned& interned() {
   static auto* interned = new Interned;
   return *interned;
 }
-
 
 std::string text_of(PyObject* object) {
   const char* text = object != nullptr ? PyUnicode_AsUTF8(object) : nullptr;
@@ -89,8 +90,8 @@ uint32_t capture_stack(_PyInterpreterFrame* frame) {
   std::string text;
   for (; frame != nullptr; frame = frame->previous) {
     if (_PyFrame_IsIncomplete(frame)) continue;
-    text += "\n    " + line_of(frame->f_code, _PyInterpreterFrame_LASTI(frame) * 2) + " in " +
-            text_of(frame->f_code->co_qualname);
+    text += "\n    " + line_of(frame->f_code, _PyInterpreterFrame_LASTI(frame) * 2) +
+            " in " + text_of(frame->f_code->co_qualname);
   }
   uint32_t number = 0;
   {
@@ -106,9 +107,11 @@ uint32_t capture_stack(_PyInterpreterFrame* frame) {
 
 Site capture() {
   PyThreadState* thread = PyGILState_GetThisThreadState();
-  _PyInterpreterFrame* frame = thread != nullptr ? thread->cframe->current_frame : nullptr;
+  _PyInterpreterFrame* frame =
+      thread != nullptr ? thread->cframe->current_frame : nullptr;
   Site site;
-  // The innermost line of the user; the innermost of all where only libraries are on the stack.
+  // The innermost line of the user; the innermost of all where only libraries are on the
+  // stack.
   for (auto* at = frame; at != nullptr; at = at->previous) {
     if (_PyFrame_IsIncomplete(at)) continue;
     const bool library = remember(at->f_code);
@@ -117,7 +120,8 @@ Site capture() {
     site.instruction = _PyInterpreterFrame_LASTI(at) * 2;
     if (!library) break;
   }
-  if (site.code != nullptr && knobs().enable_stack_trace) site.stack = capture_stack(frame);
+  if (site.code != nullptr && knobs().enable_stack_trace)
+    site.stack = capture_stack(frame);
   return site;
 }
 
@@ -135,10 +139,13 @@ std::string describe(const Site& site) {
 }
 
 void* release_gil() {
-  return Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
+  return Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread()
+                                                            : nullptr;
 }
 
-void restore_gil(void* token) { PyEval_RestoreThread(static_cast<PyThreadState*>(token)); }
+void restore_gil(void* token) {
+  PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+}
 
 }  // namespace
 

@@ -55,10 +55,11 @@ class WindowReport(dict[str, Any]):
         out = [f"windows {windows}, ops recorded {ops} ({mean} per window)"]
         if ends := _most(self["ends"]):
             out.append("why windows ended")
-            help_of = {reason: text for reason, text in _C.window_ends()}
+            help_of = dict(_C.window_ends())
             width = max(len(reason) for reason, _ in ends)
             out += [f"{n:>10}  {why:{width}}  {help_of.get(why, '')}" for why, n in ends]
-        lines = [row for row in _most(self["lines"]) if not row[0].endswith(_ENDS_OF_EVERY_OP)]
+        lines = _most(self["lines"])
+        lines = [row for row in lines if not row[0].endswith(_ENDS_OF_EVERY_OP)]
         if lines:
             out.append("lines that ended most windows")
             out += [f"{count:>10}  {line}" for line, count in lines[:10]]

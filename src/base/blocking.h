@@ -3,8 +3,8 @@
 
 namespace neuron {
 
-/// Installed once by the Python binding. `release` gives up what the calling thread holds and
-/// returns a token for `restore`, or nullptr when the thread holds nothing.
+/// Installed once by the Python binding. `release` gives up what the calling thread holds
+/// and returns a token for `restore`, or nullptr when the thread holds nothing.
 struct BlockingHooks {
   void* (*release)() = nullptr;
   void (*restore)(void* token) = nullptr;

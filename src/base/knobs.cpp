@@ -15,20 +15,34 @@ constexpr std::string_view kOurPrefixes[] = {"NEURON_", "TORCH_NEURONX_"};
 
 // Variables of the real software stack that have no meaning for a simulator: accepted in
 // silence. A name that ends in '*' stands for all that begin so.
-constexpr std::string_view kForeign[] = {
-    "NEURON_RT_*", "NEURON_CC_FLAGS", "NEURON_COMPILE*", "NEURON_COMPILER_*",
-    "NEURON_FRAMEWORK_DEBUG", "NEURON_SCRATCHPAD_PAGE_SIZE", "NEURON_LOGICAL_NC_CONFIG",
-    "NEURON_PLATFORM_TARGET_OVERRIDE", "NEURON_EAGER_MODEL_CACHE_SIZE",
-    "NEURON_FALLBACK_ENABLED", "NEURON_PARALLEL_*", "NEURON_NUM_*", "NEURON_TEST_*",
-    "TORCH_NEURONX_DEBUG_DIR", "TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS",
-    "TORCH_NEURONX_DISABLE_*", "TORCH_NEURONX_COMPLEX_DECOMPOSE", "TORCH_NEURONX_DYNAMO_*",
-    "TORCH_NEURONX_LOG_LEVEL", "TORCH_NEURONX_ENABLE_*", "TORCH_NEURONX_NEFF_*"};
+constexpr std::string_view kForeign[] = {"NEURON_RT_*",
+                                         "NEURON_CC_FLAGS",
+                                         "NEURON_COMPILE*",
+                                         "NEURON_COMPILER_*",
+                                         "NEURON_FRAMEWORK_DEBUG",
+                                         "NEURON_SCRATCHPAD_PAGE_SIZE",
+                                         "NEURON_LOGICAL_NC_CONFIG",
+                                         "NEURON_PLATFORM_TARGET_OVERRIDE",
+                                         "NEURON_EAGER_MODEL_CACHE_SIZE",
+                                         "NEURON_FALLBACK_ENABLED",
+                                         "NEURON_PARALLEL_*",
+                                         "NEURON_NUM_*",
+                                         "NEURON_TEST_*",
+                                         "TORCH_NEURONX_DEBUG_DIR",
+                                         "TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS",
+                                         "TORCH_NEURONX_DISABLE_*",
+                                         "TORCH_NEURONX_COMPLEX_DECOMPOSE",
+                                         "TORCH_NEURONX_DYNAMO_*",
+                                         "TORCH_NEURONX_LOG_LEVEL",
+                                         "TORCH_NEURONX_ENABLE_*",
+                                         "TORCH_NEURONX_NEFF_*"};
 
 bool is_foreign(std::string_view name) {
-  return std::any_of(std::begin(kForeign), std::end(kForeign), [&](std::string_view known) {
-    if (known.back() != '*') return name == known;
-    return name.starts_with(known.substr(0, known.size() - 1));
-  });
+  return std::any_of(std::begin(kForeign), std::end(kForeign),
+                     [&](std::string_view known) {
+                       if (known.back() != '*') return name == known;
+                       return name.starts_with(known.substr(0, known.size() - 1));
+                     });
 }
 
 // Levenshtein distance.
@@ -64,8 +78,8 @@ std::string nearest_name(std::string_view name) {
 }
 
 std::string refuse(const char* env, const std::string& got, const std::string& allowed) {
-  return std::string("[knobs] ") + env + " has a bad value: got '" + got + "', expected " +
-         allowed + "; correct or unset it";
+  return std::string("[knobs] ") + env + " has a bad value: got '" + got +
+         "', expected " + allowed + "; correct or unset it";
 }
 
 // "0,2-3": numbers and rising ranges between commas.
@@ -94,8 +108,8 @@ void parse(const char* env, const std::string& text, int64_t least, int64_t most
   const long long parsed = std::strtoll(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0' || parsed < least || parsed > most) {
     report.errors.push_back(refuse(
-        env, text, "a whole number from " + std::to_string(least) + " to " +
-                       std::to_string(most)));
+        env, text,
+        "a whole number from " + std::to_string(least) + " to " + std::to_string(most)));
     return;
   }
   value = parsed;
@@ -150,8 +164,9 @@ Knobs read_knobs(const std::vector<std::string>& environment, KnobReport& report
     const size_t equals = entry.find('=');
     if (equals == std::string::npos) continue;
     const std::string name = entry.substr(0, equals);
-    const bool ours = std::any_of(std::begin(kOurPrefixes), std::end(kOurPrefixes),
-                                  [&](std::string_view p) { return name.starts_with(p); });
+    const bool ours =
+        std::any_of(std::begin(kOurPrefixes), std::end(kOurPrefixes),
+                    [&](std::string_view p) { return name.starts_with(p); });
     if (ours) read_one(name, entry.substr(equals + 1), knobs, report);
   }
   return knobs;

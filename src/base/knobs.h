@@ -24,8 +24,10 @@ struct KnobInfo {
 
 /// What reading the environment found.
 struct KnobReport {
-  std::vector<std::string> errors;    // bad values, each naming the variable and what is allowed
-  std::vector<std::string> warnings;  // unknown variables, each with the nearest known name
+  std::vector<std::string>
+      errors;  // bad values, each naming the variable and what is allowed
+  std::vector<std::string>
+      warnings;  // unknown variables, each with the nearest known name
 };
 
 /// The knobs of this process. The first call reads the environment; bad values keep their

@@ -1,4 +1,5 @@
-// Where in the user's program something was recorded: a Python code object and instruction.
+// Where in the user's program something was recorded: a Python code object and
+// instruction.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 
 namespace neuron {
 
-/// A place in the user's program. Cheap to take (no lock, no string); turned into text only
-/// when somebody asks. `stack` numbers a stored whole stack, 0 when there is none.
+/// A place in the user's program. Cheap to take (no lock, no string); turned into text
+/// only when somebody asks. `stack` numbers a stored whole stack, 0 when there is none.
 struct Site {
   const void* code = nullptr;
   int32_t instruction = -1;

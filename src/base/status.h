@@ -1,5 +1,5 @@
-// Status: an expected failure of the world (out of memory, a kernel that raised), returned,
-// never thrown across a stage.
+// Status: an expected failure of the world (out of memory, a kernel that raised),
+// returned, never thrown across a stage.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ enum class ErrorKind : uint8_t {
   kOutOfMemory,
 };
 
-/// A failure that happened while work was executed; shared by everything that depends on it.
+/// A failure that happened while work was executed; shared by everything that depends on
+/// it.
 struct Error {
   ErrorKind kind = ErrorKind::kRuntime;
   std::string message;

@@ -10,7 +10,8 @@
 
 namespace neuron::cache {
 
-/// Not thread-safe: used by the thread that executes programs. Executables are never freed.
+/// Not thread-safe: used by the thread that executes programs. Executables are never
+/// freed.
 class ExecutableCache {
  public:
   /// The executable stored for `key`, or nullptr.

@@ -24,10 +24,10 @@ struct KeyHash {
   size_t operator()(const Key& key) const { return key.hash; }
 };
 
-/// Writes the key of `kernel` into `key`, whose memory is reused. In the key: ops, dtypes,
-/// ranks, layout classes (contiguous or strided), access, which operands share a buffer; of a
-/// call only that it is one, since it brings its own code.
-/// Not in it: sizes, strides, offsets, numbers, addresses.
+/// Writes the key of `kernel` into `key`, whose memory is reused. In the key: ops,
+/// dtypes, ranks, layout classes (contiguous or strided), access, which operands share a
+/// buffer; of a call only that it is one, since it brings its own code. Not in it: sizes,
+/// strides, offsets, numbers, addresses.
 void make_key(const ir::Graph& graph, const ir::Kernel& kernel, Key& key);
 
 }  // namespace neuron::cache

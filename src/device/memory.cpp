@@ -13,8 +13,9 @@
 namespace neuron::device {
 namespace {
 
-// Records freed by a thread wait here for its next allocation; the rest goes to the shared
-// list, so that a thread that only frees (the worker) feeds one that only allocates.
+// Records freed by a thread wait here for its next allocation; the rest goes to the
+// shared list, so that a thread that only frees (the worker) feeds one that only
+// allocates.
 struct LocalRecords {
   static constexpr int kKeep = 32;
   Buffer* head = nullptr;
@@ -37,7 +38,8 @@ inline void add_owned(std::atomic<int64_t>& total, int64_t amount) {
 
 inline void raise_peak(std::atomic<int64_t>& peak, int64_t now) {
   int64_t high = peak.load(std::memory_order_relaxed);
-  while (now > high && !peak.compare_exchange_weak(high, now, std::memory_order_relaxed)) {
+  while (now > high &&
+         !peak.compare_exchange_weak(high, now, std::memory_order_relaxed)) {
   }
 }
 
@@ -75,15 +77,16 @@ MemoryStats Memory::stats() const {
     figure.freed = freed - base.freed;
   };
   const int64_t made = sum(&Totals::made_bytes);
-  fill(stats.allocated_bytes, base_stats_.allocated_bytes, made, sum(&Totals::freed_bytes),
-       peak_bytes_);
+  fill(stats.allocated_bytes, base_stats_.allocated_bytes, made,
+       sum(&Totals::freed_bytes), peak_bytes_);
   fill(stats.requested_bytes, base_stats_.requested_bytes, sum(&Totals::made_requested),
        sum(&Totals::freed_requested), peak_requested_);
   fill(stats.allocations, base_stats_.allocations, sum(&Totals::made_count),
        sum(&Totals::freed_count), peak_count_);
   fill(stats.active_bytes, base_stats_.active_bytes, made, sum(&Totals::released_bytes),
        peak_bytes_);
-  fill(stats.reserved_bytes, base_stats_.reserved_bytes, reserved_bytes_, 0, peak_reserved_);
+  fill(stats.reserved_bytes, base_stats_.reserved_bytes, reserved_bytes_, 0,
+       peak_reserved_);
   fill(stats.segments, base_stats_.segments, segments_, 0, peak_segments_);
   stats.retries = retries_;
   stats.out_of_memory = out_of_memory_;
@@ -129,7 +132,9 @@ uint64_t Memory::rounded(uint64_t nbytes) {
 }
 
 Memory::Memory(uint16_t device_index, uint64_t capacity)
-    : device_index_(device_index), capacity_(capacity), owner_(std::this_thread::get_id()) {
+    : device_index_(device_index),
+      capacity_(capacity),
+      owner_(std::this_thread::get_id()) {
   void* range = mmap(nullptr, kAddressSpace, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   NEURON_CHECK(range != MAP_FAILED, "[memory] cannot reserve the device's address range");
@@ -200,7 +205,8 @@ Buffer* Memory::allocate(uint64_t nbytes) {
   raise_peak(peak_bytes_, made - sum(&MemoryTotals::freed_bytes));
   raise_peak(peak_requested_,
              sum(&MemoryTotals::made_requested) - sum(&MemoryTotals::freed_requested));
-  raise_peak(peak_count_, sum(&MemoryTotals::made_count) - sum(&MemoryTotals::freed_count));
+  raise_peak(peak_count_,
+             sum(&MemoryTotals::made_count) - sum(&MemoryTotals::freed_count));
   return buffer;
 }
 
@@ -245,8 +251,8 @@ std::byte* Memory::materialize(Buffer* buffer) {
   return buffer->host;
 }
 
-void Memory::adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes, FreeHostFn free_host,
-                   void* context) {
+void Memory::adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes,
+                   FreeHostFn free_host, void* context) {
   drop_bytes(buffer);
   buffer->host = host;
   buffer->host_bytes = host_bytes;

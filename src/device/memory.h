@@ -1,7 +1,8 @@
-// Memory of one simulated core: device addresses, capacity, and the host bytes behind them.
+// Memory of one simulated core: device addresses, capacity, and the host bytes behind
+// them.
 //
-// Capacity is charged when a buffer is made, as on a real device. Host bytes are taken when a
-// program first touches the buffer and given back with its last reference.
+// Capacity is charged when a buffer is made, as on a real device. Host bytes are taken
+// when a program first touches the buffer and given back with its last reference.
 #pragma once
 
 #include <array>
@@ -34,8 +35,9 @@ struct MemoryStats {
   int64_t retries = 0, out_of_memory = 0;
 };
 
-/// Running totals of one group of threads; only ever grow. The recording thread and the worker
-/// write different cache lines, since sharing one would cost more than the rest of an append.
+/// Running totals of one group of threads; only ever grow. The recording thread and the
+/// worker write different cache lines, since sharing one would cost more than the rest of
+/// an append.
 struct alignas(64) MemoryTotals {
   std::atomic<int64_t> made_count{0}, made_bytes{0}, made_requested{0};
   std::atomic<int64_t> freed_count{0}, freed_bytes{0}, freed_requested{0};
@@ -49,27 +51,31 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// A buffer of `nbytes` (> 0) with one reference held by its storage, or nullptr when the
-  /// capacity is exhausted. Any thread; 10 ns when a record can be reused.
+  /// A buffer of `nbytes` (> 0) with one reference held by its storage, or nullptr when
+  /// the capacity is exhausted. Any thread; 10 ns when a record can be reused.
   Buffer* allocate(uint64_t nbytes);
 
   /// The storage is gone. Gives up its reference; recorded work may still hold others.
   void release_storage(Buffer* buffer);
 
-  static void retain(Buffer* buffer) { buffer->refs.fetch_add(1, std::memory_order_relaxed); }
+  static void retain(Buffer* buffer) {
+    buffer->refs.fetch_add(1, std::memory_order_relaxed);
+  }
   static void release(Buffer* buffer);
 
   /// Gives the buffer bytes if it has none (uninitialised), 64-byte aligned.
   static std::byte* materialize(Buffer* buffer);
 
-  /// The buffer takes over `host` (of at least its size); `free_host(context)` returns it.
-  static void adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes, FreeHostFn free_host,
-                    void* context);
+  /// The buffer takes over `host` (of at least its size); `free_host(context)` returns
+  /// it.
+  static void adopt(Buffer* buffer, std::byte* host, uint64_t host_bytes,
+                    FreeHostFn free_host, void* context);
 
   /// Gives back the buffer's bytes. Content becomes uninitialised.
   static void drop_bytes(Buffer* buffer);
 
-  /// The live buffer that contains `address`, or nullptr. For aliases that carry no context.
+  /// The live buffer that contains `address`, or nullptr. For aliases that carry no
+  /// context.
   Buffer* find(uint64_t address);
   bool contains(uint64_t address) const {
     return address >= base_ && address < base_ + kAddressSpace;
@@ -92,7 +98,7 @@ class Memory {
   /// (in steps of 512 bytes), never less than 256.
   static uint64_t rounded(uint64_t nbytes);
 
-  static constexpr int kClasses = 42;      // buffers of up to 2^41 bytes
+  static constexpr int kClasses = 42;  // buffers of up to 2^41 bytes
   static constexpr int kMaxDevices = 64;
 
  private:
@@ -121,13 +127,13 @@ class Memory {
   std::atomic<int64_t> seen_released_{0};  // a lower bound of the released bytes
   alignas(64) std::atomic<int64_t> reserved_bytes_{0}, peak_reserved_{0}, segments_{0},
       peak_segments_{0}, retries_{0}, out_of_memory_{0};
-  MemoryStats base_stats_;  // totals at the last reset of the accumulated figures
+  MemoryStats base_stats_;          // totals at the last reset of the accumulated figures
   mutable std::mutex stats_mutex_;  // guards base_stats_
 
   std::mutex records_mutex_;                // guards by_address_
   std::map<uint64_t, Buffer*> by_address_;  // every record ever made, by start address
 
-  std::mutex blocks_mutex_;                 // guards the two below
+  std::mutex blocks_mutex_;  // guards the two below
   tsl::robin_map<uint64_t, std::vector<std::byte*>> cached_blocks_;  // by size
   uint64_t cached_bytes_ = 0;
 };

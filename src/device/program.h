@@ -15,9 +15,9 @@ namespace neuron::device {
 class Program;
 struct Step;
 
-/// Code for a step. `run` is called on the executing thread with all buffers that the step
-/// reads or writes free of errors. It gives bytes to what it writes, and reports failure by
-/// its status; it must not throw.
+/// Code for a step. `run` is called on the executing thread with all buffers that the
+/// step reads or writes free of errors. It gives bytes to what it writes, and reports
+/// failure by its status; it must not throw.
 struct Executable {
   using RunFn = Status (*)(const Executable&, Program&, const Step&);
   RunFn run = nullptr;
@@ -32,8 +32,8 @@ struct Access {
   bool writes = false;
 };
 
-/// One executable with its slice of the program's accesses. After the step, the buffers in
-/// its slice of `releases` have no further reader in this program.
+/// One executable with its slice of the program's accesses. After the step, the buffers
+/// in its slice of `releases` have no further reader in this program.
 struct Step {
   const Executable* executable = nullptr;
   uint32_t node = 0;  // meaning known to the maker: the recorded node
@@ -60,7 +60,8 @@ class Program {
   /// Text about a step for an error message: op, shapes, dtypes, Python line.
   virtual std::string describe(const Step& step) const = 0;
 
-  /// Ends the program's life after it ran: deletes it, or keeps its memory for the next one.
+  /// Ends the program's life after it ran: deletes it, or keeps its memory for the next
+  /// one.
   virtual void retire() { delete this; }
 };
 

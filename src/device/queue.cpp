@@ -127,7 +127,8 @@ void Queue::wait(StreamState& stream, uint64_t sequence) {
 }
 
 void Queue::relieve() {
-  run_until([this] { return backlog_.load(std::memory_order_relaxed) <= kMaxBacklog / 2; });
+  run_until(
+      [this] { return backlog_.load(std::memory_order_relaxed) <= kMaxBacklog / 2; });
 }
 
 bool Queue::run_until(const std::function<bool()>& is_done) {

@@ -1,14 +1,17 @@
-// The hardware queue of one core: programs of all streams, executed in order of submission.
+// The hardware queue of one core: programs of all streams, executed in order of
+// submission.
 //
 // Ordering laws:
 //  1. Programs run one after the other, in the order of `submit`, whichever stream they
 //     belong to (streams share one hardware queue).
 //  2. A stream's `completed` sequence number rises only after the program's last step.
-//  3. A failing step stores its error on every buffer it would have written; steps that read
-//     such a buffer are skipped and pass the error on. The first error of a stream is kept
-//     until somebody takes it.
+//  3. A failing step stores its error on every buffer it would have written; steps that
+//  read
+//     such a buffer are skipped and pass the error on. The first error of a stream is
+//     kept until somebody takes it.
 //
-// A thread that waits runs pending programs itself instead of sleeping through two wake-ups.
+// A thread that waits runs pending programs itself instead of sleeping through two
+// wake-ups.
 #pragma once
 
 #include <atomic>
@@ -44,8 +47,8 @@ class Queue {
 
   void set_thread_scope(ThreadScope scope) { thread_scope_ = std::move(scope); }
 
-  /// Appends a program. Starts the worker on first use. Costs under 0.1 us unless the worker
-  /// has to be woken.
+  /// Appends a program. Starts the worker on first use. Costs under 0.1 us unless the
+  /// worker has to be woken.
   void submit(ProgramPtr program, StreamState& stream);
 
   /// Returns when `stream` has completed `sequence`, which must have been submitted.
@@ -67,8 +70,8 @@ class Queue {
   /// True while a thread is blocked in `wait`: the host is idle.
   bool host_waits() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
-  /// Drops what has not started, waits for what has, ends the worker. Further submissions are
-  /// dropped (their buffers released). Idempotent.
+  /// Drops what has not started, waits for what has, ends the worker. Further submissions
+  /// are dropped (their buffers released). Idempotent.
   void shut_down();
 
  private:

@@ -25,7 +25,9 @@ constexpr bool rows_are_in_order() {
 static_assert(rows_are_in_order());
 
 struct NameHash {
-  size_t operator()(std::string_view name) const { return hash_bytes(name.data(), name.size()); }
+  size_t operator()(std::string_view name) const {
+    return hash_bytes(name.data(), name.size());
+  }
 };
 
 using NameMap = tsl::robin_map<std::string_view, Op, NameHash>;
@@ -55,15 +57,24 @@ Op find_op(std::string_view aten_name) {
 
 const char* op_class_name(OpClass op_class) {
   switch (op_class) {
-    case OpClass::kPointwise: return "pointwise";
-    case OpClass::kReduction: return "reduction";
-    case OpClass::kIndexing: return "indexing";
-    case OpClass::kRandom: return "random";
-    case OpClass::kLibrary: return "library";
-    case OpClass::kOptimizer: return "optimizer";
-    case OpClass::kCopy: return "copy";
-    case OpClass::kControl: return "control";
-    case OpClass::kHost: return "host";
+    case OpClass::kPointwise:
+      return "pointwise";
+    case OpClass::kReduction:
+      return "reduction";
+    case OpClass::kIndexing:
+      return "indexing";
+    case OpClass::kRandom:
+      return "random";
+    case OpClass::kLibrary:
+      return "library";
+    case OpClass::kOptimizer:
+      return "optimizer";
+    case OpClass::kCopy:
+      return "copy";
+    case OpClass::kControl:
+      return "control";
+    case OpClass::kHost:
+      return "host";
   }
   return "unknown";
 }

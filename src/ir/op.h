@@ -34,8 +34,8 @@ struct OpInfo {
 
 const OpInfo& op_info(Op op);
 
-/// The op for an aten base name ("aten::add", without overload); Op::kHost where the table
-/// has none. In-place and out= forms have the row of the functional form.
+/// The op for an aten base name ("aten::add", without overload); Op::kHost where the
+/// table has none. In-place and out= forms have the row of the functional form.
 Op find_op(std::string_view aten_name);
 
 const char* op_class_name(OpClass op_class);

@@ -59,15 +59,16 @@ Status Core::allocate(uint64_t nbytes, device::Buffer*& buffer) {
   const uint64_t capacity = memory_.capacity();
   return {ErrorKind::kOutOfMemory,
           "[memory] neuron:" + std::to_string(index_) + " is out of memory: requested " +
-              gib(nbytes) + " (" + std::to_string(nbytes) + " bytes), in use " + gib(used) +
-              ", free " + gib(capacity > used ? capacity - used : 0) + " of " +
-              gib(capacity) + "; free tensors or use smaller batches"};
+              gib(nbytes) + " (" + std::to_string(nbytes) + " bytes), in use " +
+              gib(used) + ", free " + gib(capacity > used ? capacity - used : 0) +
+              " of " + gib(capacity) + "; free tensors or use smaller batches"};
 }
 
 uint32_t Core::buffer_index(Stream& stream, device::Buffer& buffer) {
   if (buffer.window == stream.window) return buffer.index;
   if (buffer.last_use != 0 && buffer.use_stream != stream.id) {
-    // Used on another stream: that work is submitted first, so recorded order is run order.
+    // Used on another stream: that work is submitted first, so recorded order is run
+    // order.
     Stream& other = *streams_[buffer.use_stream];
     if (buffer.window == other.window) flush_locked(other, WindowEnd::kStreamUse, Site{});
   }
@@ -126,8 +127,8 @@ void Core::record(uint32_t stream_id, OpSpec op) {
   if (!modes().adaptive.load(std::memory_order_relaxed)) {
     flush_locked(stream, WindowEnd::kPlainEager, op.site);
   } else if (graph.nodes.size() >= stream.limit) {
-    stream.limit = std::min<uint32_t>(stream.limit * 2,
-                                      static_cast<uint32_t>(knobs().window_ops));
+    stream.limit =
+        std::min<uint32_t>(stream.limit * 2, static_cast<uint32_t>(knobs().window_ops));
     flush_locked(stream, WindowEnd::kSizeCap, op.site);
   }
 }

@@ -1,7 +1,8 @@
-// Core: one simulated NeuronCore as the recorder sees it: memory, streams, windows, queue.
+// Core: one simulated NeuronCore as the recorder sees it: memory, streams, windows,
+// queue.
 //
-// Locks. `mutex_` guards the streams, their open windows, the window fields of buffers and
-// the counters. It is held for the time of an append or a flush, never over a wait
+// Locks. `mutex_` guards the streams, their open windows, the window fields of buffers
+// and the counters. It is held for the time of an append or a flush, never over a wait
 // and never while taking Python's GIL: sites are captured before it is taken.
 #pragma once
 
@@ -61,8 +62,8 @@ class Core {
   device::Memory& memory() { return memory_; }
   device::Queue& queue() { return queue_; }
 
-  /// A buffer of `nbytes`; runs what is pending and retries when memory is short. Fails with
-  /// kOutOfMemory, naming requested, used and free bytes.
+  /// A buffer of `nbytes`; runs what is pending and retries when memory is short. Fails
+  /// with kOutOfMemory, naming requested, used and free bytes.
   Status allocate(uint64_t nbytes, device::Buffer*& buffer);
 
   /// Appends an op to the stream's window. Under 0.05 us for three operands.
@@ -72,8 +73,8 @@ class Core {
   void flush(uint32_t stream, WindowEnd end);
   void flush_all(WindowEnd end);
 
-  /// Waits until the last recorded write (or use) of `buffer` has run. Returns the stream that
-  /// wrote it, whose stored error the reader has to take.
+  /// Waits until the last recorded write (or use) of `buffer` has run. Returns the stream
+  /// that wrote it, whose stored error the reader has to take.
   uint32_t wait_for_write(device::Buffer& buffer, WindowEnd end);
   void wait_for_use(device::Buffer& buffer, WindowEnd end);
   /// True when no recorded work names the buffer any more.
@@ -81,7 +82,8 @@ class Core {
   /// True when nothing that writes the buffer is pending.
   bool is_written(device::Buffer& buffer);
 
-  /// Waits for all work of a stream or of all streams; the earliest stored error, or nullptr.
+  /// Waits for all work of a stream or of all streams; the earliest stored error, or
+  /// nullptr.
   ErrorPtr synchronize_stream(uint32_t stream);
   ErrorPtr synchronize();
   /// The earliest stored error of `stream`, which is then forgotten.
@@ -94,7 +96,9 @@ class Core {
   /// Later work of `stream` runs after `point`.
   void order_after(uint32_t stream, const StreamPoint& point);
 
-  uint32_t next_pool_stream() { return 1 + next_stream_.fetch_add(1) % (kNumStreams - 1); }
+  uint32_t next_pool_stream() {
+    return 1 + next_stream_.fetch_add(1) % (kNumStreams - 1);
+  }
 
   /// A copy of the counters.
   Stats stats();

@@ -1,5 +1,6 @@
-// The whole machine on one screen. Hops of a recorded op: dispatch -> Core::record -> (window
-// ends) -> Queue::submit; of its execution: Queue::run -> prepare_program -> Executable::run.
+// The whole machine on one screen. Hops of a recorded op: dispatch -> Core::record ->
+// (window ends) -> Queue::submit; of its execution: Queue::run -> prepare_program ->
+// Executable::run.
 #include "lazy/flush.h"
 
 #include "fusion/pipeline.h"

@@ -16,8 +16,9 @@ struct Road {
   cache::ExecutableCache executables;
 };
 
-/// Takes a closed window down the road, up to a program that is ready to run. Happens on the
-/// executing thread, so that the recording thread pays for an append and a hand-over only.
+/// Takes a closed window down the road, up to a program that is ready to run. Happens on
+/// the executing thread, so that the recording thread pays for an append and a hand-over
+/// only.
 void prepare_program(WindowProgram& program, Road& road);
 
 }  // namespace neuron::lazy

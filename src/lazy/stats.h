@@ -41,7 +41,8 @@ class Stats {
   struct PlaceHash {
     size_t operator()(const Place& place) const {
       return reinterpret_cast<size_t>(place.code) / 16 * 31 +
-             static_cast<size_t>(place.instruction) * 131 + static_cast<size_t>(place.end);
+             static_cast<size_t>(place.instruction) * 131 +
+             static_cast<size_t>(place.end);
     }
   };
 

@@ -62,10 +62,10 @@ using WindowProgramPtr = std::unique_ptr<WindowProgram, device::RetireProgram>;
 struct Stream {
   uint32_t id = 0;
   int priority = 0;
-  uint64_t window = 0;        // process-wide number of the open window; see Buffer::window
-  uint64_t sequence = 1;      // number of the open window within the stream
-  uint32_t limit = 0;         // ops it may hold; grows while nothing is read
-  WindowProgramPtr program;   // the recorded ops
+  uint64_t window = 0;       // process-wide number of the open window; see Buffer::window
+  uint64_t sequence = 1;     // number of the open window within the stream
+  uint32_t limit = 0;        // ops it may hold; grows while nothing is read
+  WindowProgramPtr program;  // the recorded ops
   device::StreamState state;
 
   bool is_empty() const { return program == nullptr || program->graph.nodes.empty(); }

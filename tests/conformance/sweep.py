@@ -53,6 +53,7 @@ class Exclusion:
     modes: frozenset[str]
     reason: str
     run: bool
+    flaky: bool = False
 
     def covers(self, triple: Triple) -> bool:
         """Whether the entry is about this triple."""
@@ -77,6 +78,7 @@ def read_exclusions(path: pathlib.Path) -> list[Exclusion]:
                 modes=frozenset(entry.get("modes", ["*"])),
                 reason=entry["reason"],
                 run=entry.get("run", True),
+                flaky=entry.get("flaky", False),
             )
         )
     return found
@@ -185,8 +187,9 @@ class Report:
         ]
 
     def stale(self) -> list[Triple]:
-        """Passing triples that an exclusion covers."""
-        return [t for t in self.passing() if self.excluded(t) is not None]
+        """Passing triples that an exclusion covers, unless it says `flaky`."""
+        covered = ((t, self.excluded(t)) for t in self.passing())
+        return [t for t, exclusion in covered if exclusion and not exclusion.flaky]
 
     def write(self, path: pathlib.Path) -> None:
         """Writes counts, failures and what was left out as JSON."""

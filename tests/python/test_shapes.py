@@ -1,7 +1,8 @@
 """Shape functions against the CPU kernels, over PyTorch's own operator samples.
 
-Every aten call that an operator makes on the CPU is intercepted below autograd; where a shape
-function exists, what it reports must be what the kernel returns: sizes, strides and dtype.
+Every aten call that an operator makes on the CPU is intercepted below autograd; where a
+shape function exists, what it reports must be what the kernel returns: sizes, strides and
+dtype.
 """
 
 import itertools

@@ -14,7 +14,8 @@
 namespace neuron::lazy {
 namespace {
 
-void fill_stat(c10::CachingAllocator::StatArray& stats, const device::MemoryFigure& figure) {
+void fill_stat(c10::CachingAllocator::StatArray& stats,
+               const device::MemoryFigure& figure) {
   c10::CachingAllocator::Stat& stat = stats[0];
   stat.current = figure.current;
   stat.peak = figure.peak;
@@ -29,16 +30,19 @@ class NeuronAllocator final : public c10::DeviceAllocator {
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void*, const void*, size_t) const override {
-    TORCH_CHECK(false, "[allocator] device memory cannot be copied by pointer; use Tensor.copy_");
+    TORCH_CHECK(
+        false, "[allocator] device memory cannot be copied by pointer; use Tensor.copy_");
   }
   bool initialized() override { return is_started(); }
   void emptyCache(c10::MempoolId_t) override {
-    for (int i = 0; is_started() && i < device_count(); ++i) core_at(i).memory().empty_cache();
+    for (int i = 0; is_started() && i < device_count(); ++i)
+      core_at(i).memory().empty_cache();
   }
   // Recorded work holds its own references.
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
+      c10::DeviceIndex index) override {
     const device::MemoryStats have = core_at(index).memory().stats();
     c10::CachingDeviceAllocator::DeviceStats stats;
     fill_stat(stats.allocation, have.allocations);
@@ -66,19 +70,19 @@ class NeuronAllocator final : public c10::DeviceAllocator {
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
     device::Memory& memory = core_at(index).memory();
     const auto used = static_cast<size_t>(memory.active_bytes());
-    return {memory.capacity() - std::min<size_t>(used, memory.capacity()), memory.capacity()};
+    return {memory.capacity() - std::min<size_t>(used, memory.capacity()),
+            memory.capacity()};
   }
-
 };
 
-// Page-locked memory of the host. The simulator needs no locking; what counts is that PyTorch
-// can tell pinned from pageable.
+// Page-locked memory of the host. The simulator needs no locking; what counts is that
+// PyTorch can tell pinned from pageable.
 class PinnedAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t nbytes) override {
     void* block = nbytes == 0 ? nullptr : std::aligned_alloc(64, (nbytes + 63) / 64 * 64);
-    TORCH_CHECK(nbytes == 0 || block != nullptr, "[allocator] no host memory to pin: got ",
-                nbytes, " bytes");
+    TORCH_CHECK(nbytes == 0 || block != nullptr,
+                "[allocator] no host memory to pin: got ", nbytes, " bytes");
     if (block != nullptr) {
       std::lock_guard lock(mutex_);
       blocks_[block] = nbytes;

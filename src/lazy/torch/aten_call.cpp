@@ -14,16 +14,20 @@ namespace {
 ArgKind kind_of(const c10::TypePtr& type) {
   if (type->isSubtypeOf(*c10::TensorType::get())) return ArgKind::kTensor;
   switch (type->kind()) {
-    case c10::TypeKind::TensorType: return ArgKind::kTensor;
-    case c10::TypeKind::GeneratorType: return ArgKind::kGenerator;
-    case c10::TypeKind::DeviceObjType: return ArgKind::kDevice;
+    case c10::TypeKind::TensorType:
+      return ArgKind::kTensor;
+    case c10::TypeKind::GeneratorType:
+      return ArgKind::kGenerator;
+    case c10::TypeKind::DeviceObjType:
+      return ArgKind::kDevice;
     case c10::TypeKind::OptionalType:
       return kind_of(type->castRaw<c10::OptionalType>()->getElementType());
     case c10::TypeKind::ListType: {
       const ArgKind element = kind_of(type->castRaw<c10::ListType>()->getElementType());
       return element == ArgKind::kTensor ? ArgKind::kTensorList : ArgKind::kOther;
     }
-    default: return ArgKind::kOther;
+    default:
+      return ArgKind::kOther;
   }
 }
 
@@ -147,7 +151,8 @@ at::Generator cpu_generator(uint64_t seed, uint64_t offset) {
   state.next_ = 0;
   for (size_t i = 0; i < state.state_.size(); i += 4) {
     const auto words = philox(seed, offset, i / 4);
-    for (size_t k = 0; k < 4 && i + k < state.state_.size(); ++k) state.state_[i + k] = words[k];
+    for (size_t k = 0; k < 4 && i + k < state.state_.size(); ++k)
+      state.state_[i + k] = words[k];
   }
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{0});
   at::mt19937 engine;
@@ -166,7 +171,8 @@ void AtenCall::execute(StepTensors& tensors) {
     if (slot.element < 0) {
       stack[slot.arg] = std::move(tensor);
     } else if (stack[slot.arg].isTensorList()) {
-      stack[slot.arg].toTensorList().set(static_cast<size_t>(slot.element), std::move(tensor));
+      stack[slot.arg].toTensorList().set(static_cast<size_t>(slot.element),
+                                         std::move(tensor));
     } else {
       stack[slot.arg].toOptionalTensorList().set(static_cast<size_t>(slot.element),
                                                  std::move(tensor));
@@ -174,12 +180,14 @@ void AtenCall::execute(StepTensors& tensors) {
   }
   if (recipe_.is_random) {
     for (size_t i = 0; i < recipe_.args.size(); ++i) {
-      if (recipe_.args[i].kind == ArgKind::kGenerator) stack[i] = cpu_generator(seed, offset);
+      if (recipe_.args[i].kind == ArgKind::kGenerator)
+        stack[i] = cpu_generator(seed, offset);
     }
   }
   recipe_.call(&stack);
   for (auto& [tensor, operand] : written) {
-    // A kernel may leave an output conjugated by its bit alone; the caller's tensor has none.
+    // A kernel may leave an output conjugated by its bit alone; the caller's tensor has
+    // none.
     const bool want = (operand->flags & ir::Operand::kConjugate) != 0;
     if (tensor.is_conj() == want) continue;
     const at::Tensor values = tensor.clone().resolve_conj();
@@ -198,7 +206,8 @@ void AtenCall::execute(StepTensors& tensors) {
       for (at::Tensor& tensor : list) {
         const int32_t operand = next < results.size() ? results[next] : -1;
         ++next;
-        if (operand >= 0) tensors.store(static_cast<size_t>(operand), std::move(tensor), name());
+        if (operand >= 0)
+          tensors.store(static_cast<size_t>(operand), std::move(tensor), name());
       }
       continue;
     }

@@ -15,7 +15,7 @@
 namespace neuron::lazy {
 
 enum class ArgKind : uint8_t {
-  kTensor,  // also Tensor?
+  kTensor,      // also Tensor?
   kTensorList,  // also Tensor?[]
   kGenerator,
   kDevice,
@@ -28,7 +28,7 @@ struct ArgInfo {
 };
 
 struct ReturnInfo {
-  int write_arg = -1;     // index of the argument that is returned, -1 for a fresh value
+  int write_arg = -1;  // index of the argument that is returned, -1 for a fresh value
   bool is_tensor = false;
   bool is_list = false;
 };
@@ -45,15 +45,15 @@ struct Recipe {
   std::vector<ArgInfo> args;
   std::vector<ReturnInfo> returns;
   bool is_data_dependent = false;
-  bool is_random = false;           // has a Generator argument
-  bool has_fresh = false;           // some return is a fresh tensor
-  bool has_out = false;             // out= overload: its outputs may be resized
-  bool returns_list = false;        // the fresh return is a list of tensors
-  bool returns_values = false;      // some return is neither tensor nor list of tensors
-  bool returns_view = false;        // schema promises an alias that is not written
+  bool is_random = false;       // has a Generator argument
+  bool has_fresh = false;       // some return is a fresh tensor
+  bool has_out = false;         // out= overload: its outputs may be resized
+  bool returns_list = false;    // the fresh return is a list of tensors
+  bool returns_values = false;  // some return is neither tensor nor list of tensors
+  bool returns_view = false;    // schema promises an alias that is not written
   /// Runs the op on CPU tensors where the CPU has it under another name; else nullptr.
   void (*run_on_cpu)(torch::jit::Stack* stack) = nullptr;
-  bool takes_cpu_indices = false;   // CPU tensors in its index argument are copied over
+  bool takes_cpu_indices = false;  // CPU tensors in its index argument are copied over
 
   /// Calls the op on a stack of CPU tensors.
   void call(torch::jit::Stack* stack) const;
@@ -79,10 +79,10 @@ class AtenCall final : public TorchCall {
     int32_t operand = -1;  // operand of the node
   };
 
-  std::vector<c10::IValue> args;          // tensors that are operands are left out (None)
+  std::vector<c10::IValue> args;  // tensors that are operands are left out (None)
   c10::SmallVector<Slot, 4> slots;
-  c10::SmallVector<int32_t, 2> results;   // per fresh output: operand to store, -1 to drop
-  uint64_t seed = 0, offset = 0;          // of the random stream, for random ops
+  c10::SmallVector<int32_t, 2> results;  // per fresh output: operand to store, -1 to drop
+  uint64_t seed = 0, offset = 0;         // of the random stream, for random ops
 
  private:
   const Recipe& recipe_;
@@ -91,8 +91,8 @@ class AtenCall final : public TorchCall {
 /// A CPU generator whose whole state comes from the Philox stream (seed, offset).
 at::Generator cpu_generator(uint64_t seed, uint64_t offset);
 
-/// The call's arguments with every neuron tensor replaced by `cpu` of it; for calls that run
-/// at once.
+/// The call's arguments with every neuron tensor replaced by `cpu` of it; for calls that
+/// run at once.
 void run_at_once(const Recipe& recipe, torch::jit::Stack* stack);
 
 }  // namespace neuron::lazy

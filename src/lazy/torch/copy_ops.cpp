@@ -41,9 +41,9 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
   }
 }
 
-// Host to device. The source may change as soon as the call returns, so its bytes are taken
-// now: straight into the target when nothing recorded uses it, else into a staging copy that
-// is part of the window.
+// Host to device. The source may change as soon as the call returns, so its bytes are
+// taken now: straight into the target when nothing recorded uses it, else into a staging
+// copy that is part of the window.
 void upload(const at::Tensor& source, const at::Tensor& target) {
   const BufferView view = buffer_of(storage_of(target));
   if (core_of(target).is_idle(*view.buffer) && view.buffer->error == nullptr) {
@@ -74,7 +74,8 @@ void download(const at::Tensor& source, const at::Tensor& target, bool non_block
   target.copy_(read_tensor(source, WindowEnd::kValueRead));
 }
 
-at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target,
+                     bool non_blocking) {
   if (target.numel() == 0) return target;
   if (!is_neuron(target)) {
     download(source, target, non_blocking);
@@ -109,9 +110,10 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   static OpTrack& track = track_op("aten::equal");
-  TORCH_CHECK(self.device() == other.device(),
-              "Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", other.device(), "!");
+  TORCH_CHECK(
+      self.device() == other.device(),
+      "Expected all tensors to be on the same device, but found at least two devices, ",
+      self.device(), " and ", other.device(), "!");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(),
               "Expected all tensors to have the same dtype, but got ", self.scalar_type(),
               " and ", other.scalar_type());

@@ -82,8 +82,9 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getNewStream(c10::Device device, int) const override {
     const c10::Device full = resolve_device(device);
-    return c10::Stream(c10::Stream::UNSAFE, full,
-                       static_cast<c10::StreamId>(core_at(full.index()).next_pool_stream()));
+    return c10::Stream(
+        c10::Stream::UNSAFE, full,
+        static_cast<c10::StreamId>(core_at(full.index()).next_pool_stream()));
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     const c10::Stream before = getStream(stream.device());
@@ -99,7 +100,8 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
               const c10::EventFlag flag) const override {
     TORCH_CHECK(index == -1 || index == stream.device_index(), "Event device index ",
-                static_cast<int>(index), " does not match recording stream's device index ",
+                static_cast<int>(index),
+                " does not match recording stream's device index ",
                 static_cast<int>(stream.device_index()), ".");
     if (*event == nullptr) *event = new Event;
     auto& record = *static_cast<Event*>(*event);
@@ -168,7 +170,9 @@ class NeuronHooks final : public at::PrivateUse1HooksInterface {
   c10::DeviceIndex deviceCount() const override {
     return static_cast<c10::DeviceIndex>(device_count());
   }
-  void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    set_current_device(index);
+  }
   c10::DeviceIndex getCurrentDevice() const override {
     return static_cast<c10::DeviceIndex>(current_device());
   }
@@ -195,7 +199,9 @@ class NeuronHooks final : public at::PrivateUse1HooksInterface {
     }
     TORCH_CHECK(false, "[device] not a device address: got ", address);
   }
-  bool isPinnedPtr(const void* address) const override { return is_pinned_address(address); }
+  bool isPinnedPtr(const void* address) const override {
+    return is_pinned_address(address);
+  }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
     resize_storage(storage.unsafeGetStorageImpl(), nbytes);

@@ -1,5 +1,5 @@
-// What the dispatcher knows of the device: kernels of our own by name, every other op by its
-// schema through the boxed recorder.
+// What the dispatcher knows of the device: kernels of our own by name, every other op by
+// its schema through the boxed recorder.
 #include <torch/library.h>
 
 #include "lazy/torch/record.h"
@@ -9,8 +9,8 @@
 namespace neuron::lazy {
 namespace {
 
-// Ops that are one recorded op although PyTorch would take them apart or run its own default
-// kernel: everything with a shape function that has no kernel of its own here.
+// Ops that are one recorded op although PyTorch would take them apart or run its own
+// default kernel: everything with a shape function that has no kernel of its own here.
 void register_boxed_ops(Registrar& m) {
   for (const std::string_view name : shape_function_names()) {
     const std::string plain(name.substr(sizeof("aten::") - 1));

@@ -29,7 +29,8 @@ void delete_nothing(void*) {}
 c10::Storage storage_over(device::Buffer& buffer) {
   std::byte* host = device::Memory::materialize(&buffer);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(buffer.host_bytes)),
+      c10::StorageImpl::use_byte_size_t(),
+      c10::SymInt(static_cast<int64_t>(buffer.host_bytes)),
       c10::DataPtr(host, host, &delete_nothing, c10::Device(c10::kCPU)),
       /*allocator=*/nullptr, /*resizable=*/false));
 }
@@ -51,7 +52,8 @@ at::Tensor tensor_over(c10::Storage storage, int64_t byte_offset, at::IntArrayRe
   return tensor;
 }
 
-bool same_layout(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+bool same_layout(const at::Tensor& tensor, at::IntArrayRef sizes,
+                 at::IntArrayRef strides) {
   if (strides.empty()) return tensor.is_contiguous();
   const auto have = tensor.strides();
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -71,11 +73,11 @@ bool adopt_storage(device::Buffer& buffer, const at::Tensor& result) {
     return false;
   }
   const uint64_t nbytes = storage->nbytes();
-  auto* data = new c10::DataPtr(storage->set_data_ptr(
-      c10::DataPtr(nullptr, c10::Device(c10::kCPU))));
+  auto* data = new c10::DataPtr(
+      storage->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::kCPU))));
   storage->set_nbytes(0);
-  device::Memory::adopt(&buffer, static_cast<std::byte*>(data->get()), nbytes, &free_adopted,
-                        data);
+  device::Memory::adopt(&buffer, static_cast<std::byte*>(data->get()), nbytes,
+                        &free_adopted, data);
   return true;
 }
 
@@ -169,8 +171,8 @@ void StepTensors::store(size_t i, at::Tensor result, const char* op_name) {
   const auto sizes = program_.graph.sizes_of(operand);
   const auto strides = program_.graph.strides_of(operand);
   const at::IntArrayRef want(sizes.data(), sizes.size());
-  TORCH_CHECK(result.sizes() == want &&
-                  static_cast<int>(result.scalar_type()) == static_cast<int>(operand.dtype),
+  TORCH_CHECK(result.sizes() == want && static_cast<int>(result.scalar_type()) ==
+                                            static_cast<int>(operand.dtype),
               "[", op_name, "] shape inference and kernel disagree: got ",
               result.scalar_type(), result.sizes(), ", expected ",
               static_cast<at::ScalarType>(operand.dtype), want, "; please report this");
@@ -183,12 +185,14 @@ void StepTensors::store(size_t i, at::Tensor result, const char* op_name) {
   tensor(i).copy_(result);
 }
 
-at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset, at::IntArrayRef sizes,
-                        at::IntArrayRef strides, at::ScalarType dtype) {
+at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset,
+                        at::IntArrayRef sizes, at::IntArrayRef strides,
+                        at::ScalarType dtype) {
   return tensor_over(storage_over(buffer), byte_offset, sizes, strides, dtype);
 }
 
-const device::Executable* find_executable(const ir::Graph& graph, const ir::Kernel& kernel) {
+const device::Executable* find_executable(const ir::Graph& graph,
+                                          const ir::Kernel& kernel) {
   static const device::Executable call_executable{&run_node, nullptr};
   const ir::Node& node = graph.nodes[kernel.first_node];
   if (node.call != 0) return &call_executable;
@@ -206,7 +210,8 @@ void run_in_executor_scope(const std::function<void()>& body) {
 void make_libraries_reproducible() {
   if (mkl_serv_cbwr_set != nullptr && mkl_serv_cbwr_set(kCbwrAutoStrict) != 0) {
     TORCH_WARN_ONCE(
-        "[neuron] MKL was used before the device was loaded: its reproducible mode cannot be set, "
+        "[neuron] MKL was used before the device was loaded: its reproducible mode "
+        "cannot be set, "
         "so the last bits of a matrix product may depend on alignment; set "
         "MKL_CBWR=AUTO,STRICT");
   }
@@ -230,7 +235,8 @@ Status status_of_current_exception() {
   } catch (const c10::Error& e) {
     return {ErrorKind::kRuntime, e.what_without_backtrace()};
   } catch (const std::bad_alloc&) {
-    return {ErrorKind::kOutOfMemory, "[execute] the host has no memory for the simulated device"};
+    return {ErrorKind::kOutOfMemory,
+            "[execute] the host has no memory for the simulated device"};
   } catch (const std::exception& e) {
     return {ErrorKind::kRuntime, e.what()};
   } catch (...) {

@@ -55,18 +55,20 @@ class NativeCall final : public TorchCall {
 };
 
 /// A CPU tensor over the bytes of `buffer`; no reference is held.
-at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset, at::IntArrayRef sizes,
-                        at::IntArrayRef strides, at::ScalarType dtype);
+at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset,
+                        at::IntArrayRef sizes, at::IntArrayRef strides,
+                        at::ScalarType dtype);
 
 /// The code for a kernel; see FindExecutable.
-const device::Executable* find_executable(const ir::Graph& graph, const ir::Kernel& kernel);
+const device::Executable* find_executable(const ir::Graph& graph,
+                                          const ir::Kernel& kernel);
 
-/// Sets up the calling thread for ATen calls on simulated memory (one library thread, neutral
-/// thread-local state, inference mode), runs `body`, restores the thread.
+/// Sets up the calling thread for ATen calls on simulated memory (one library thread,
+/// neutral thread-local state, inference mode), runs `body`, restores the thread.
 void run_in_executor_scope(const std::function<void()>& body);
 
-/// Once per process, before the first library call: makes matrix products give the same bits
-/// for any number of threads and any alignment.
+/// Once per process, before the first library call: makes matrix products give the same
+/// bits for any number of threads and any alignment.
 void make_libraries_reproducible();
 
 /// The failure in flight (inside a catch block) as a Status.

@@ -34,24 +34,24 @@ Tensor second_input(StepTensors& tensors, const ir::Node& node) {
   return node.num_operands == 3 ? tensors.tensor(1) : number_tensor(number_of(node, 0));
 }
 
-#define NEURON_FAST_BINARY(op, name, function)                                   \
-  void run_##name(StepTensors& tensors, const ir::Node& node) {                  \
-    Tensor out = tensors.tensor(node.num_operands - 1);                          \
-    at::cpu::function(out, tensors.tensor(0), second_input(tensors, node));      \
-  }                                                                              \
+#define NEURON_FAST_BINARY(op, name, function)                              \
+  void run_##name(StepTensors& tensors, const ir::Node& node) {             \
+    Tensor out = tensors.tensor(node.num_operands - 1);                     \
+    at::cpu::function(out, tensors.tensor(0), second_input(tensors, node)); \
+  }                                                                         \
   constexpr FastKernel kernel_##name{&run_##name};
-#define NEURON_FAST_SCALED(op, name, function)                                   \
-  void run_##name(StepTensors& tensors, const ir::Node& node) {                  \
-    Tensor out = tensors.tensor(node.num_operands - 1);                          \
-    at::cpu::function(out, tensors.tensor(0), second_input(tensors, node),       \
-                      number_of(node, 1));                                       \
-  }                                                                              \
+#define NEURON_FAST_SCALED(op, name, function)                             \
+  void run_##name(StepTensors& tensors, const ir::Node& node) {            \
+    Tensor out = tensors.tensor(node.num_operands - 1);                    \
+    at::cpu::function(out, tensors.tensor(0), second_input(tensors, node), \
+                      number_of(node, 1));                                 \
+  }                                                                        \
   constexpr FastKernel kernel_##name{&run_##name};
-#define NEURON_FAST_UNARY(op, name, function)                                    \
-  void run_##name(StepTensors& tensors, const ir::Node&) {                       \
-    Tensor out = tensors.tensor(1);                                              \
-    at::cpu::function(out, tensors.tensor(0));                                   \
-  }                                                                              \
+#define NEURON_FAST_UNARY(op, name, function)              \
+  void run_##name(StepTensors& tensors, const ir::Node&) { \
+    Tensor out = tensors.tensor(1);                        \
+    at::cpu::function(out, tensors.tensor(0));             \
+  }                                                        \
   constexpr FastKernel kernel_##name{&run_##name};
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_BINARY
@@ -63,14 +63,16 @@ Tensor second_input(StepTensors& tensors, const ir::Node& node) {
 const FastKernel* find_fast_kernel(ir::Op op) {
   switch (op) {
 #define NEURON_FAST_BINARY(op, name, function) \
-  case ir::Op::op: return &kernel_##name;
+  case ir::Op::op:                             \
+    return &kernel_##name;
 #define NEURON_FAST_SCALED NEURON_FAST_BINARY
 #define NEURON_FAST_UNARY NEURON_FAST_BINARY
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_BINARY
 #undef NEURON_FAST_SCALED
 #undef NEURON_FAST_UNARY
-    default: break;
+    default:
+      break;
   }
   fail_check(__FILE__, __LINE__, "an op was recorded without a call and has no kernel");
 }

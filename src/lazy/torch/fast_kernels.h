@@ -1,4 +1,5 @@
-// Table ops that are recorded without a call object: two numbers and at most three operands.
+// Table ops that are recorded without a call object: two numbers and at most three
+// operands.
 #pragma once
 
 #include "ir/graph.h"

@@ -46,7 +46,8 @@ def structured_groups(entries: list[dict]) -> list[tuple[str, str, list[str]]]:
         # The class is named after the functional overload.
         functional = [m for m in members[out] if not m.split(".")[0].endswith("_")]
         if len(functional) != 1:
-            raise SystemExit(f"gen_shapes.py: {out} has functional overloads {functional}")
+            text = f"{out} has functional overloads {functional}"
+            raise SystemExit("gen_shapes.py: " + text)
         base = functional[0].split(".")[0]
         cls = "structured_" + functional[0].replace(".", "_")
         groups.append((base, cls, [out, *members[out]]))

@@ -34,11 +34,13 @@ void NeuronGenerator::set_offset(uint64_t offset) { offset_ = offset; }
 uint64_t NeuronGenerator::get_offset() const { return offset_; }
 
 void NeuronGenerator::set_state(const c10::TensorImpl& state) {
-  TORCH_CHECK(state.dtype() == caffe2::TypeMeta::Make<uint8_t>() && state.device().is_cpu() &&
-                  state.is_contiguous(),
+  TORCH_CHECK(state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
+                  state.device().is_cpu() && state.is_contiguous(),
               "[rng] a generator state must be a contiguous CPU ByteTensor");
-  TORCH_CHECK(state.numel() == kStateBytes, "[rng] a generator state has 16 bytes (seed and "
-              "offset): got ", state.numel());
+  TORCH_CHECK(state.numel() == kStateBytes,
+              "[rng] a generator state has 16 bytes (seed and "
+              "offset): got ",
+              state.numel());
   std::memcpy(&seed_, state.data(), 8);
   std::memcpy(&offset_, static_cast<const char*>(state.data()) + 8, 8);
 }
@@ -81,8 +83,9 @@ NeuronGenerator::Draw draw_from(const std::optional<at::Generator>& generator, i
                                 uint64_t count) {
   const bool given = generator.has_value() && generator->defined();
   const at::Generator& chosen = given ? *generator : default_generator(device);
-  TORCH_CHECK(chosen.device().is_privateuseone(), "Expected a '", c10::Device(c10::kPrivateUse1),
-              "' device type for generator but found '", chosen.device().type(), "'");
+  TORCH_CHECK(chosen.device().is_privateuseone(), "Expected a '",
+              c10::Device(c10::kPrivateUse1), "' device type for generator but found '",
+              chosen.device().type(), "'");
   auto* impl = chosen.get<NeuronGenerator>();
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->draw(count);

@@ -9,8 +9,8 @@
 
 namespace neuron::lazy {
 
-/// State: 16 bytes, the 64-bit seed and the 64-bit offset. Ops draw (seed, offset) when they
-/// are recorded and move the offset on, so results do not depend on when they run.
+/// State: 16 bytes, the 64-bit seed and the 64-bit offset. Ops draw (seed, offset) when
+/// they are recorded and move the offset on, so results do not depend on when they run.
 class NeuronGenerator final : public c10::GeneratorImpl {
  public:
   explicit NeuronGenerator(c10::DeviceIndex index);
@@ -27,7 +27,8 @@ class NeuronGenerator final : public c10::GeneratorImpl {
   struct Draw {
     uint64_t seed, offset;
   };
-  /// The place of the next draw; moves on by `count` numbers, rounded up to a multiple of 4.
+  /// The place of the next draw; moves on by `count` numbers, rounded up to a multiple
+  /// of 4.
   Draw draw(uint64_t count);
 
  private:

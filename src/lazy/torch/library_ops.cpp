@@ -8,8 +8,8 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/chunk.h>
-#include <ATen/ops/sum.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -26,8 +26,8 @@ using OptionalTensor = std::optional<Tensor>;
 constexpr int64_t kMath = 0;
 constexpr int64_t kOverrideable = 4;
 
-// The flash kernel takes dense 4-d inputs with equal head sizes, no dropout, and a mask that
-// needs no gradient.
+// The flash kernel takes dense 4-d inputs with equal head sizes, no dropout, and a mask
+// that needs no gradient.
 bool takes_flash(const Tensor& query, const Tensor& key, const Tensor& value,
                  const OptionalTensor& mask, double dropout, bool is_causal) {
   const auto dtype = query.scalar_type();
@@ -42,13 +42,15 @@ bool takes_flash(const Tensor& query, const Tensor& key, const Tensor& value,
                           query.size(1) == key.size(1) && key.size(1) == value.size(1) &&
                           key.size(2) == value.size(2);
   const bool same_head = query.size(3) == key.size(3) && key.size(3) == value.size(3);
-  const bool is_dense = query.stride(3) == 1 && key.stride(3) == 1 && value.stride(3) == 1;
+  const bool is_dense =
+      query.stride(3) == 1 && key.stride(3) == 1 && value.stride(3) == 1;
   if (!same_batch || !same_head || !is_dense) return false;
   if (query.numel() == 0 || key.numel() == 0) return false;
   if (mask.has_value() && mask->defined()) {
     if (is_causal || mask->requires_grad()) return false;
     if (mask->dim() != 2 && mask->dim() != 4) return false;
-    const bool known_mask = mask->scalar_type() == at::kBool || mask->scalar_type() == dtype ||
+    const bool known_mask = mask->scalar_type() == at::kBool ||
+                            mask->scalar_type() == dtype ||
                             mask->scalar_type() == at::kFloat;
     if (!known_mask) return false;
   }
@@ -67,21 +69,23 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
 
 namespace {
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor,
+           Tensor>
 attention(const Tensor& query, const Tensor& key, const Tensor& value,
           const OptionalTensor& mask, double dropout, bool is_causal, bool,
           std::optional<double> scale) {
   auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
       query, key, value, dropout, is_causal, mask, scale);
-  return {output, logsumexp, Tensor(), Tensor(), query.size(2), key.size(2), Tensor(),
-          Tensor(), Tensor()};
+  return {output,      logsumexp, Tensor(), Tensor(), query.size(2),
+          key.size(2), Tensor(),  Tensor(), Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
-    const Tensor& mask, std::array<bool, 4>, const Tensor& output, const Tensor& logsumexp,
-    const Tensor&, const Tensor&, c10::SymInt, c10::SymInt, double dropout, bool is_causal,
-    const Tensor&, const Tensor&, std::optional<double> scale) {
+    const Tensor& mask, std::array<bool, 4>, const Tensor& output,
+    const Tensor& logsumexp, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt,
+    double dropout, bool is_causal, const Tensor&, const Tensor&,
+    std::optional<double> scale) {
   if (!grad.defined()) return {};
   const OptionalTensor given = mask.defined() ? OptionalTensor(mask) : std::nullopt;
   auto [grad_query, grad_key, grad_value] =
@@ -111,7 +115,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates,
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad_hy,
                                                       const OptionalTensor& grad_cy,
                                                       const Tensor& cx, const Tensor& cy,
-                                                      const Tensor& workspace, bool has_bias) {
+                                                      const Tensor& workspace,
+                                                      bool has_bias) {
   const bool has_hy = grad_hy.has_value() && grad_hy->defined();
   const bool has_cy = grad_cy.has_value() && grad_cy->defined();
   if (!has_hy && !has_cy) return {};
@@ -134,8 +139,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad
   return {grad_gates, grad_cell_state * forget, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 
-// Gates in the order reset, update, new. The workspace keeps reset, update, new, hx and the
-// hidden part of new.
+// Gates in the order reset, update, new. The workspace keeps reset, update, new, hx and
+// the hidden part of new.
 std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates,
                                     const Tensor& hx, const OptionalTensor& input_bias,
                                     const OptionalTensor& hidden_bias) {
@@ -148,9 +153,8 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
           at::cat({reset, update, fresh, hx, from_hidden[2]}, 1)};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad,
-                                                                     const Tensor& workspace,
-                                                                     bool has_bias) {
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
+    const Tensor& grad, const Tensor& workspace, bool has_bias) {
   const auto parts = workspace.chunk(5, 1);
   const Tensor &reset = parts[0], &update = parts[1], &fresh = parts[2];
   const Tensor &hx = parts[3], &hidden = parts[4];

@@ -31,7 +31,8 @@ int device_index(std::optional<c10::Device> device) {
 
 void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
-                              "[empty] neuron supports dense tensors: got layout ", *layout);
+                              "[empty] neuron supports dense tensors: got layout ",
+                              *layout);
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
@@ -44,7 +45,8 @@ at::Tensor finish_empty(at::Tensor tensor) {
   return tensor;
 }
 
-at::Tensor empty_memory_format(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> dtype,
+at::Tensor empty_memory_format(c10::SymIntArrayRef sizes,
+                               std::optional<at::ScalarType> dtype,
                                std::optional<at::Layout> layout,
                                std::optional<c10::Device> device,
                                std::optional<bool> pin_memory,
@@ -52,7 +54,8 @@ at::Tensor empty_memory_format(c10::SymIntArrayRef sizes, std::optional<at::Scal
   check_options(layout, pin_memory);
   const at::IntArrayRef plain = C10_AS_INTARRAYREF_SLOW(sizes);
   for (const int64_t size : plain) {
-    TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", plain);
+    TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ",
+                plain);
   }
   at::Tensor tensor =
       make_tensor(plain, {}, c10::dtype_or_default(dtype), device_index(device));
@@ -63,26 +66,30 @@ at::Tensor empty_memory_format(c10::SymIntArrayRef sizes, std::optional<at::Scal
 }
 
 at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
-                         std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                         std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+                         std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout,
+                         std::optional<c10::Device> device,
+                         std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const at::IntArrayRef plain = C10_AS_INTARRAYREF_SLOW(sizes);
   const at::IntArrayRef plain_strides = C10_AS_INTARRAYREF_SLOW(strides);
-  TORCH_CHECK(plain.size() == plain_strides.size(), "dimensionality of sizes (", plain.size(),
-              ") must match dimensionality of strides (", plain_strides.size(), ")");
+  TORCH_CHECK(plain.size() == plain_strides.size(), "dimensionality of sizes (",
+              plain.size(), ") must match dimensionality of strides (",
+              plain_strides.size(), ")");
   for (size_t i = 0; i < plain.size(); ++i) {
-    TORCH_CHECK(plain[i] >= 0, "Trying to create tensor with negative dimension ", plain[i],
-                ": ", plain);
-    TORCH_CHECK(plain_strides[i] >= 0,
-                "as_strided: Negative strides are not supported at the moment, got strides: ",
-                plain_strides);
+    TORCH_CHECK(plain[i] >= 0, "Trying to create tensor with negative dimension ",
+                plain[i], ": ", plain);
+    TORCH_CHECK(
+        plain_strides[i] >= 0,
+        "as_strided: Negative strides are not supported at the moment, got strides: ",
+        plain_strides);
   }
   return finish_empty(make_tensor(plain, plain_strides, c10::dtype_or_default(dtype),
                                   device_index(device)));
 }
 
-at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides,
-                      std::optional<int64_t> offset) {
+at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef sizes,
+                      at::IntArrayRef strides, std::optional<int64_t> offset) {
   return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
 }
 
@@ -114,7 +121,8 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef sizes,
                          std::optional<at::MemoryFormat> format) {
   const at::IntArrayRef plain = C10_AS_INTARRAYREF_SLOW(sizes);
   for (const int64_t size : plain) {
-    TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", plain);
+    TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ",
+                plain);
   }
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   if (impl->sizes() != plain) {
@@ -126,7 +134,8 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef sizes,
     }
   }
   if (format.has_value()) {
-    TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ", *format);
+    TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ",
+                *format);
     impl->empty_tensor_restride(*format);
   }
   return self;
@@ -134,16 +143,16 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef sizes,
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
   return storage_of(self) == storage_of(other) &&
-         self.storage_offset() == other.storage_offset() && self.sizes() == other.sizes() &&
-         self.strides() == other.strides();
+         self.storage_offset() == other.storage_offset() &&
+         self.sizes() == other.sizes() && self.strides() == other.strides();
 }
 
 at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t step) {
   return at::native::unfold(self, dim, size, step);
 }
 
-// `module.to("neuron")` keeps its Parameter objects (tied weights, optimizers made before)
-// only where host and device tensors may take each other's place.
+// `module.to("neuron")` keeps its Parameter objects (tied weights, optimizers made
+// before) only where host and device tensors may take each other's place.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   const auto is_plain = [](const at::Tensor& tensor) {
     return tensor.layout() == c10::kStrided && !tensor.is_quantized() &&
@@ -180,9 +189,8 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
     OpSpec op;
     op.op = ir::Op::kInternalCopyFrom;
     op.operands = operands;
-    op.call = std::make_unique<NativeCall>("aten::resize_", [](StepTensors& t) {
-      t.tensor(1).copy_(t.tensor(0));
-    });
+    op.call = std::make_unique<NativeCall>(
+        "aten::resize_", [](StepTensors& t) { t.tensor(1).copy_(t.tensor(0)); });
     op.site = capture_site();
     record_op(index, std::move(op));
   }

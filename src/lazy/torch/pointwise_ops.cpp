@@ -68,7 +68,8 @@ struct FastSpec {
   const at::Scalar* alpha = nullptr;
 };
 
-void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b, const Tensor& out) {
+void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b,
+                 const Tensor& out) {
   OperandSpec operands[3];
   size_t count = 0;
   OpSpec spec;
@@ -114,24 +115,24 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
 
-#define NEURON_BINARY_ENTRY(op, name, overload)                                       \
-  Tensor name##_entry(const Tensor& a, const Tensor& b) {                             \
-    static OpTrack& track = track_op("aten::" #name);                                 \
-    if (C10_LIKELY(goes_fast(a, b))) {                                                \
-      Tensor out = make_tensor_like(a);                                                      \
-      record_fast({ir::Op::op, &track, nullptr}, a, &b, out);                                  \
-      return out;                                                                     \
-    }                                                                                 \
-    static const c10::OperatorHandle slow = handle("aten::" #name, overload);         \
-    return record_slow(slow, a, b);                                                   \
+#define NEURON_BINARY_ENTRY(op, name, overload)                               \
+  Tensor name##_entry(const Tensor& a, const Tensor& b) {                     \
+    static OpTrack& track = track_op("aten::" #name);                         \
+    if (C10_LIKELY(goes_fast(a, b))) {                                        \
+      Tensor out = make_tensor_like(a);                                       \
+      record_fast({ir::Op::op, &track, nullptr}, a, &b, out);                 \
+      return out;                                                             \
+    }                                                                         \
+    static const c10::OperatorHandle slow = handle("aten::" #name, overload); \
+    return record_slow(slow, a, b);                                           \
   }
 
 #define NEURON_SCALED_ENTRY(op, name)                                                 \
   Tensor name##_entry(const Tensor& a, const Tensor& b, const at::Scalar& alpha) {    \
     static OpTrack& track = track_op("aten::" #name);                                 \
     if (C10_LIKELY(goes_fast(a, b) && is_real_number(alpha))) {                       \
-      Tensor out = make_tensor_like(a);                                                      \
-      record_fast({ir::Op::op, &track, &alpha}, a, &b, out);                     \
+      Tensor out = make_tensor_like(a);                                               \
+      record_fast({ir::Op::op, &track, &alpha}, a, &b, out);                          \
       return out;                                                                     \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name, "Tensor");         \
@@ -139,8 +140,8 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   }                                                                                   \
   Tensor& name##_inplace_entry(Tensor& a, const Tensor& b, const at::Scalar& alpha) { \
     static OpTrack& track = track_op("aten::" #name "_");                             \
-    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b) && is_real_number(alpha))) {                       \
-      record_fast({ir::Op::op, &track, &alpha}, a, &b, a);                       \
+    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b) && is_real_number(alpha))) {     \
+      record_fast({ir::Op::op, &track, &alpha}, a, &b, a);                            \
       return a;                                                                       \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
@@ -148,35 +149,37 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
     return a;                                                                         \
   }
 
-#define NEURON_INPLACE_ENTRY(op, name)                                                \
-  Tensor& name##_inplace_entry(Tensor& a, const Tensor& b) {                          \
-    static OpTrack& track = track_op("aten::" #name "_");                             \
-    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b))) {                                                \
-      record_fast({ir::Op::op, &track, nullptr}, a, &b, a);                                    \
-      return a;                                                                       \
-    }                                                                                 \
-    static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
-    record_slow(slow, a, b);                                                          \
-    return a;                                                                         \
+#define NEURON_INPLACE_ENTRY(op, name)                                            \
+  Tensor& name##_inplace_entry(Tensor& a, const Tensor& b) {                      \
+    static OpTrack& track = track_op("aten::" #name "_");                         \
+    if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b))) {                          \
+      record_fast({ir::Op::op, &track, nullptr}, a, &b, a);                       \
+      return a;                                                                   \
+    }                                                                             \
+    static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor"); \
+    record_slow(slow, a, b);                                                      \
+    return a;                                                                     \
   }
 
-#define NEURON_UNARY_ENTRY(op, name)                                                  \
-  Tensor name##_entry(const Tensor& a) {                                              \
-    static OpTrack& track = track_op("aten::" #name);                                 \
-    if (C10_LIKELY(is_plain(a))) {                                                    \
-      Tensor out = make_tensor_like(a);                                                      \
-      record_fast({ir::Op::op, &track, nullptr}, a, nullptr, out);                             \
-      return out;                                                                     \
-    }                                                                                 \
-    static const c10::OperatorHandle slow = handle("aten::" #name, "");               \
-    return record_slow(slow, a);                                                      \
+#define NEURON_UNARY_ENTRY(op, name)                                    \
+  Tensor name##_entry(const Tensor& a) {                                \
+    static OpTrack& track = track_op("aten::" #name);                   \
+    if (C10_LIKELY(is_plain(a))) {                                      \
+      Tensor out = make_tensor_like(a);                                 \
+      record_fast({ir::Op::op, &track, nullptr}, a, nullptr, out);      \
+      return out;                                                       \
+    }                                                                   \
+    static const c10::OperatorHandle slow = handle("aten::" #name, ""); \
+    return record_slow(slow, a);                                        \
   }
 
-// The entries on the Autograd key: they save the generated autograd kernel where no gradient
-// can be asked for. Laws:
-//  1. An entry records at once only if nothing but the device is active below autograd (else a
+// The entries on the Autograd key: they save the generated autograd kernel where no
+// gradient can be asked for. Laws:
+//  1. An entry records at once only if nothing but the device is active below autograd
+//  (else a
 //     FakeTensor or a mode would be passed over).
-//  2. Else it reaches the generated kernel through the unused backend PrivateUse3, whose kernel
+//  2. Else it reaches the generated kernel through the unused backend PrivateUse3, whose
+//  kernel
 //     is the same recorder; the key set is masked first, or tracing would come back here.
 bool needs_no_gradient(const Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
@@ -210,10 +213,10 @@ c10::DispatchKeySet generated_kernel(c10::DispatchKeySet keys) {
     }                                                                                  \
     return at::_ops::op::redispatch(generated_kernel(keys), a, b, alpha);              \
   }
-#define NEURON_AUTOGRAD_UNARY(name)                                                    \
-  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) {                  \
-    if (needs_no_gradient(a) && only_device_is_active(keys)) return name##_entry(a);   \
-    return at::_ops::name::redispatch(generated_kernel(keys), a);                      \
+#define NEURON_AUTOGRAD_UNARY(name)                                                  \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) {                \
+    if (needs_no_gradient(a) && only_device_is_active(keys)) return name##_entry(a); \
+    return at::_ops::name::redispatch(generated_kernel(keys), a);                    \
   }
 
 NEURON_BINARY_ENTRY(kMul, mul, "Tensor")

@@ -1,6 +1,7 @@
 // Random ops. Laws:
 //  1. (seed, offset) is drawn from the generator when the op is recorded.
-//  2. The number at logical index i of the output depends on (seed, offset, i) and the op's
+//  2. The number at logical index i of the output depends on (seed, offset, i) and the
+//  op's
 //     arguments alone: not on strides, on threads, or on when the window ends.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/DistributionTemplates.h>
@@ -34,7 +35,9 @@ Words words_at(const Draw& draw, uint64_t i) {
 }
 
 // Uniform in (0, 1]: safe under a logarithm.
-double open_uniform(const Words& words) { return 1.0 - uniform_double(words.first, words.second); }
+double open_uniform(const Words& words) {
+  return 1.0 - uniform_double(words.first, words.second);
+}
 
 // Box-Muller: elements 2k and 2k + 1 are the cosine and the sine branch of one pair.
 double normal_at(const Draw& draw, uint64_t i) {
@@ -46,7 +49,8 @@ double normal_at(const Draw& draw, uint64_t i) {
   return radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-// Fills `out` in logical order with `value(i)`, computed as T and rounded once to out's dtype.
+// Fills `out` in logical order with `value(i)`, computed as T and rounded once to out's
+// dtype.
 template <class T, class Value>
 void fill(const Tensor& out, Value value) {
   const int64_t count = out.numel();
@@ -54,7 +58,8 @@ void fill(const Tensor& out, Value value) {
   const bool direct = out.is_contiguous() && out.scalar_type() == dtype;
   Tensor values = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(dtype));
   T* data = values.mutable_data_ptr<T>();
-  for (int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < count; ++i)
+    data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
   if (!direct) out.copy_(values);
 }
 
@@ -68,13 +73,14 @@ void fill_real(const Tensor& out, Value value) {
 }
 
 void check_real(const Tensor& self, const char* op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"", op, "\" not implemented for '",
-                              toString(self.scalar_type()), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"", op,
+                              "\" not implemented for '", toString(self.scalar_type()),
+                              "'");
 }
 
 template <class Body>
-void record_draw(const char* name, const Tensor& self, const std::optional<Generator>& generator,
-                 Body body) {
+void record_draw(const char* name, const Tensor& self,
+                 const std::optional<Generator>& generator, Body body) {
   const Draw draw =
       draw_from(generator, self.device().index(), static_cast<uint64_t>(self.numel()));
   if (self.numel() == 0) return;
@@ -83,8 +89,8 @@ void record_draw(const char* name, const Tensor& self, const std::optional<Gener
                 [draw, body](StepTensors& t) { body(t.tensor(0), draw); });
 }
 
-// ATen's templates check the arguments and call one of these with a TensorIterator over the
-// output, or with the output itself.
+// ATen's templates check the arguments and call one of these with a TensorIterator over
+// the output, or with the output itself.
 template <class>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to,
@@ -111,9 +117,10 @@ struct NormalKernel {
   void operator()(const Tensor& self, double mean, double std,
                   std::optional<Generator> generator) const {
     check_real(self, "normal_kernel_cpu");
-    record_draw("aten::normal_", self, generator, [=](const Tensor& out, const Draw& draw) {
-      fill_real(out, [&](uint64_t i) { return normal_at(draw, i) * std + mean; });
-    });
+    record_draw(
+        "aten::normal_", self, generator, [=](const Tensor& out, const Draw& draw) {
+          fill_real(out, [&](uint64_t i) { return normal_at(draw, i) * std + mean; });
+        });
   }
 };
 
@@ -142,7 +149,8 @@ struct ExponentialKernel {
                                            ? std::numeric_limits<double>::min()
                                            : std::numeric_limits<float>::min();
                   fill_real(out, [&](uint64_t i) {
-                    return std::max(least, -std::log(open_uniform(words_at(draw, i)))) / lambda;
+                    return std::max(least, -std::log(open_uniform(words_at(draw, i)))) /
+                           lambda;
                   });
                 });
   }
@@ -181,13 +189,15 @@ struct CauchyKernel {
 
 template <class>
 struct BernoulliScalarKernel {
-  void operator()(const Tensor& self, double p, std::optional<Generator> generator) const {
-    record_draw("aten::bernoulli_", self, generator, [=](const Tensor& out, const Draw& draw) {
-      fill<float>(out, [&](uint64_t i) {
-        const Words words = words_at(draw, i);
-        return uniform_double(words.first, words.second) < p ? 1.0f : 0.0f;
-      });
-    });
+  void operator()(const Tensor& self, double p,
+                  std::optional<Generator> generator) const {
+    record_draw("aten::bernoulli_", self, generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  fill<float>(out, [&](uint64_t i) {
+                    const Words words = words_at(draw, i);
+                    return uniform_double(words.first, words.second) < p ? 1.0f : 0.0f;
+                  });
+                });
   }
 };
 
@@ -223,16 +233,26 @@ uint64_t bits_of(const Words& words) {
 // The largest value of random_() without bounds.
 uint64_t default_random_range(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kDouble: return (uint64_t{1} << std::numeric_limits<double>::digits) + 1;
-    case at::kFloat: return (uint64_t{1} << std::numeric_limits<float>::digits) + 1;
-    case at::kHalf: return (uint64_t{1} << 11) + 1;
-    case at::kBFloat16: return (uint64_t{1} << 8) + 1;
-    case at::kBool: return 2;
-    case at::kByte: return 256;
-    case at::kChar: return 128;
-    case at::kShort: return 32768;
-    case at::kInt: return uint64_t{1} << 31;
-    default: return uint64_t{1} << 63;
+    case at::kDouble:
+      return (uint64_t{1} << std::numeric_limits<double>::digits) + 1;
+    case at::kFloat:
+      return (uint64_t{1} << std::numeric_limits<float>::digits) + 1;
+    case at::kHalf:
+      return (uint64_t{1} << 11) + 1;
+    case at::kBFloat16:
+      return (uint64_t{1} << 8) + 1;
+    case at::kBool:
+      return 2;
+    case at::kByte:
+      return 256;
+    case at::kChar:
+      return 128;
+    case at::kShort:
+      return 32768;
+    case at::kInt:
+      return uint64_t{1} << 31;
+    default:
+      return uint64_t{1} << 63;
   }
 }
 
@@ -249,9 +269,11 @@ void record_random(const Tensor& self, uint64_t range, int64_t base,
 
 template <class>
 struct RandomKernel {
-  void operator()(at::TensorIteratorBase& iter, std::optional<Generator> generator) const {
+  void operator()(at::TensorIteratorBase& iter,
+                  std::optional<Generator> generator) const {
     const Tensor& self = iter.tensor(0);
-    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"random_kernel_cpu\" not implemented for '",
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(),
+                                "\"random_kernel_cpu\" not implemented for '",
                                 toString(self.scalar_type()), "'");
     record_random(self, default_random_range(self.scalar_type()), 0, generator);
   }
@@ -263,22 +285,28 @@ struct RandomFromToKernel {
                   std::optional<Generator> generator) const {
     record_random(iter.tensor(0), range, base, generator);
   }
-  void operator()(at::TensorIteratorBase& iter, std::optional<Generator> generator) const {
+  void operator()(at::TensorIteratorBase& iter,
+                  std::optional<Generator> generator) const {
     record_random(iter.tensor(0), 0, 0, generator);
   }
 };
 
 namespace templates = at::native::templates;
 
-Tensor& uniform(Tensor& self, double from, double to, std::optional<Generator> generator) {
+Tensor& uniform(Tensor& self, double from, double to,
+                std::optional<Generator> generator) {
   const InferenceScope scope;
-  return templates::uniform_impl_<UniformKernel, void>(self, from, to, std::move(generator));
+  return templates::uniform_impl_<UniformKernel, void>(self, from, to,
+                                                       std::move(generator));
 }
-Tensor& normal(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+Tensor& normal(Tensor& self, double mean, double std,
+               std::optional<Generator> generator) {
   const InferenceScope scope;
-  return templates::normal_impl_<NormalKernel, void>(self, mean, std, std::move(generator));
+  return templates::normal_impl_<NormalKernel, void>(self, mean, std,
+                                                     std::move(generator));
 }
-Tensor& log_normal(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+Tensor& log_normal(Tensor& self, double mean, double std,
+                   std::optional<Generator> generator) {
   const InferenceScope scope;
   return templates::log_normal_impl_<LogNormalKernel, void>(self, mean, std,
                                                             std::move(generator));
@@ -292,7 +320,8 @@ Tensor& geometric(Tensor& self, double p, std::optional<Generator> generator) {
   const InferenceScope scope;
   return templates::geometric_impl_<GeometricKernel, void>(self, p, std::move(generator));
 }
-Tensor& cauchy(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
+Tensor& cauchy(Tensor& self, double median, double sigma,
+               std::optional<Generator> generator) {
   const InferenceScope scope;
   return templates::cauchy_impl_<CauchyKernel, void>(self, median, sigma,
                                                      std::move(generator));
@@ -302,7 +331,8 @@ Tensor& bernoulli_scalar(Tensor& self, double p, std::optional<Generator> genera
   return templates::bernoulli_impl_<BernoulliScalarKernel, void>(self, p,
                                                                  std::move(generator));
 }
-Tensor& bernoulli_tensor(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
+Tensor& bernoulli_tensor(Tensor& self, const Tensor& p,
+                         std::optional<Generator> generator) {
   const InferenceScope scope;
   return templates::bernoulli_impl_<BernoulliTensorKernel, void>(self, p,
                                                                  std::move(generator));
@@ -323,7 +353,8 @@ Tensor& random_to(Tensor& self, int64_t to, std::optional<Generator> generator) 
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
                                           std::optional<bool> train) {
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
+              p);
   Tensor mask = at::empty_like(input, at::TensorOptions().dtype(at::kBool));
   Tensor output = at::empty_like(input);
   if (input.numel() == 0) return {output, mask};

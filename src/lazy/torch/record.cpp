@@ -28,10 +28,11 @@ Tracks& tracks() {
 // Raises for an op that the user's mode does not let run on the host.
 void check_strict(const Recipe& recipe) {
   const bool on_host = recipe.track->is_host;
-  const bool without_need = !on_host && !recipe.is_data_dependent && !recipe.returns_values;
-  const bool refused = (knobs().strict && on_host) ||
-                       (knobs().fallback_only_unimplemented && without_need &&
-                        recipe.runs_at_once());
+  const bool without_need =
+      !on_host && !recipe.is_data_dependent && !recipe.returns_values;
+  const bool refused =
+      (knobs().strict && on_host) ||
+      (knobs().fallback_only_unimplemented && without_need && recipe.runs_at_once());
   if (C10_LIKELY(!refused)) return;
   TORCH_CHECK(false, "[", recipe.name, "] would run on the host at ",
               describe_site(capture_site()),
@@ -107,16 +108,21 @@ void BoxedRecorder::check_tensor(const at::Tensor& tensor, size_t arg) {
   if (is_neuron(tensor)) {
     TORCH_CHECK(tensor.device().index() == device_,
                 "Expected all tensors to be on the same device, but found at least two "
-                "devices, neuron:", device_, " and ", tensor.device(), "! (when checking "
-                "argument ", recipe_.handle.schema().arguments()[arg].name(), " of ",
-                recipe_.name, ")");
+                "devices, neuron:",
+                device_, " and ", tensor.device(),
+                "! (when checking "
+                "argument ",
+                recipe_.handle.schema().arguments()[arg].name(), " of ", recipe_.name,
+                ")");
     return;
   }
   const bool is_scalar = tensor.device().is_cpu() && tensor.dim() == 0;
-  TORCH_CHECK(is_scalar && !recipe_.args[arg].is_write,
-              "Expected all tensors to be on the same device, but found at least two devices, "
-              "neuron:", device_, " and ", tensor.device(), "! (when checking argument ",
-              recipe_.handle.schema().arguments()[arg].name(), " of ", recipe_.name, ")");
+  TORCH_CHECK(
+      is_scalar && !recipe_.args[arg].is_write,
+      "Expected all tensors to be on the same device, but found at least two devices, "
+      "neuron:",
+      device_, " and ", tensor.device(), "! (when checking argument ",
+      recipe_.handle.schema().arguments()[arg].name(), " of ", recipe_.name, ")");
 }
 
 at::Tensor make_output(void* context, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -128,8 +134,9 @@ void BoxedRecorder::infer_outputs(ShapeOutputs& outputs) {
   int64_t i = 0;
   for (const ReturnInfo& info : recipe_.returns) {
     if (info.is_tensor && info.write_arg >= 0 && args_[info.write_arg].isTensor()) {
-      outputs.provide(recipe_.has_out ? ShapeOutputs::Kind::kOut : ShapeOutputs::Kind::kInplace,
-                      i, args_[info.write_arg].toTensor());
+      outputs.provide(
+          recipe_.has_out ? ShapeOutputs::Kind::kOut : ShapeOutputs::Kind::kInplace, i,
+          args_[info.write_arg].toTensor());
     }
     ++i;
   }
@@ -157,8 +164,8 @@ void BoxedRecorder::take_operand(AtenCall& call, const at::Tensor& tensor, size_
   if (is_neuron(tensor)) spec = operand_of(tensor, flags);
   c10::IValue rest;
   if (spec.buffer != nullptr && tensor.numel() > 0) {
-    call.slots.push_back({static_cast<uint16_t>(arg), element,
-                          static_cast<int32_t>(operands_.size())});
+    call.slots.push_back(
+        {static_cast<uint16_t>(arg), element, static_cast<int32_t>(operands_.size())});
     operands_.push_back(spec);
     writes_bytes_ = writes_bytes_ || writes;
   } else {
@@ -240,7 +247,8 @@ void BoxedRecorder::run() {
   }
   for_each_tensor([&](const at::Tensor& tensor, size_t arg, int) {
     check_tensor(tensor, arg);
-    if (recipe_.has_out && recipe_.args[arg].is_write) at::assert_no_internal_overlap(tensor);
+    if (recipe_.has_out && recipe_.args[arg].is_write)
+      at::assert_no_internal_overlap(tensor);
   });
   ShapeOutputs outputs(&make_output, &device_);
   infer_outputs(outputs);
@@ -252,7 +260,8 @@ void BoxedRecorder::run() {
     uint64_t count = 1;
     for (size_t i = 0; i < recipe_.args.size(); ++i) {
       if (args_[i].isGenerator()) generator = args_[i].toGenerator();
-      if (args_[i].isTensor()) count = std::max<uint64_t>(count, args_[i].toTensor().numel());
+      if (args_[i].isTensor())
+        count = std::max<uint64_t>(count, args_[i].toTensor().numel());
     }
     const auto draw = draw_from(generator, device_, count);
     call->seed = draw.seed;
@@ -372,9 +381,10 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet,
 
 void record_recipe(const Recipe& recipe, torch::jit::Stack* stack) {
   check_strict(recipe);
-  TORCH_CHECK_NOT_IMPLEMENTED(!recipe.returns_view, "[", recipe.name,
-                              "] has no kernel for neuron: it returns a view, which a copy "
-                              "cannot stand for");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !recipe.returns_view, "[", recipe.name,
+      "] has no kernel for neuron: it returns a view, which a copy "
+      "cannot stand for");
   if (recipe.runs_at_once()) {
     run_at_once(recipe, stack);
     return;

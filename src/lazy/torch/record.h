@@ -34,8 +34,9 @@ void clear_op_tracking();
 /// without bytes must have been left out.
 void record_op(int device, OpSpec op);
 
-/// Records `body` on `reads` and `writes` (operands in that order). Tensors in `updates` are
-/// both read and written. Tensors of zero bytes are not allowed. Arms what is written.
+/// Records `body` on `reads` and `writes` (operands in that order). Tensors in `updates`
+/// are both read and written. Tensors of zero bytes are not allowed. Arms what is
+/// written.
 void record_native(OpTrack& track, ir::Op op, std::initializer_list<at::Tensor> reads,
                    std::initializer_list<at::Tensor> updates,
                    std::initializer_list<at::Tensor> writes, NativeCall::Body body);
@@ -59,8 +60,8 @@ class BoxedKernel final : public c10::OperatorKernel {
 void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack);
 
-/// Waits for the bytes of `tensor` and returns a CPU tensor over them, for reading. Raises
-/// stored errors.
+/// Waits for the bytes of `tensor` and returns a CPU tensor over them, for reading.
+/// Raises stored errors.
 at::Tensor read_tensor(const at::Tensor& tensor, WindowEnd end);
 /// The same for writing: waits for every use.
 at::Tensor write_tensor(const at::Tensor& tensor, WindowEnd end);

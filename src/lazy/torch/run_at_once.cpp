@@ -1,5 +1,5 @@
-// Calls that run when they are made: data-dependent shapes, values for the host, ops without
-// a shape function.
+// Calls that run when they are made: data-dependent shapes, values for the host, ops
+// without a shape function.
 #include <ATen/core/List.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -29,7 +29,8 @@ class HostArguments {
     for (size_t i = 0; i < recipe_.args.size(); ++i) {
       const ArgInfo& info = recipe_.args[i];
       if (info.kind == ArgKind::kTensor && stack[i].isTensor()) {
-        stack[i] = host_side(stack[i].toTensor(), info.is_write, recipe_.has_out && info.is_write);
+        stack[i] = host_side(stack[i].toTensor(), info.is_write,
+                             recipe_.has_out && info.is_write);
       } else if (info.kind == ArgKind::kTensorList && stack[i].isList()) {
         stack[i] = host_list(stack[i], info.is_write);
       } else if (info.kind == ArgKind::kDevice && stack[i].isDevice()) {
@@ -41,7 +42,8 @@ class HostArguments {
     }
     if (generator_arg_ >= 0) {
       std::optional<at::Generator> given;
-      if (args_[generator_arg_].isGenerator()) given = args_[generator_arg_].toGenerator();
+      if (args_[generator_arg_].isGenerator())
+        given = args_[generator_arg_].toGenerator();
       const auto draw = draw_from(given, device(), largest_);
       stack[generator_arg_] = cpu_generator(draw.seed, draw.offset);
     }

@@ -33,7 +33,8 @@ int count_visible(const std::string& text) {
     const std::string part = text.substr(at, comma - at);
     const size_t dash = part.find('-');
     const int first = std::atoi(part.c_str());
-    const int last = dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);
+    const int last =
+        dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);
     if (last >= first) count += last - first + 1;
     at = comma + 1;
   }
@@ -44,9 +45,9 @@ Core& start_core(int index) {
   TORCH_CHECK(!in_bad_fork(),
               "[fork] Cannot re-initialize neuron in a forked subprocess: the device was "
               "used before the fork; start the process with the 'spawn' start method");
-  TORCH_CHECK(index >= 0 && index < device_count(), "[device] no such device: got neuron:",
-              index, ", expected an index below ", device_count(),
-              "; set NEURON_RT_NUM_CORES to simulate more cores");
+  TORCH_CHECK(index >= 0 && index < device_count(),
+              "[device] no such device: got neuron:", index, ", expected an index below ",
+              device_count(), "; set NEURON_RT_NUM_CORES to simulate more cores");
   std::lock_guard lock(start_mutex);
   for (const std::string& error : knob_report().errors) TORCH_CHECK_VALUE(false, error);
   if (Core* core = cores[index].load()) return *core;
@@ -56,8 +57,8 @@ Core& start_core(int index) {
     modes().blocking = knobs().launch_blocking;
   }
   // Never deleted: tensors may outlive every exit handler.
-  auto* core = new Core(static_cast<uint16_t>(index), static_cast<uint64_t>(knobs().hbm_bytes),
-                        &find_executable);
+  auto* core = new Core(static_cast<uint16_t>(index),
+                        static_cast<uint64_t>(knobs().hbm_bytes), &find_executable);
   core->queue().set_thread_scope(&run_in_executor_scope);
   cores[index].store(core);
   return *core;
@@ -75,8 +76,10 @@ bool in_bad_fork() noexcept { return forked.load(); }
 
 Core& core_at(int index) {
   if (index < 0) index = this_device;
-  Core* core = index < kMaxDevices ? cores[index].load(std::memory_order_acquire) : nullptr;
-  if (C10_LIKELY(core != nullptr && !forked.load(std::memory_order_relaxed))) return *core;
+  Core* core =
+      index < kMaxDevices ? cores[index].load(std::memory_order_acquire) : nullptr;
+  if (C10_LIKELY(core != nullptr && !forked.load(std::memory_order_relaxed)))
+    return *core;
   return start_core(index);
 }
 
@@ -100,8 +103,9 @@ void synchronize_all() {
 int current_device() noexcept { return this_device; }
 
 void set_current_device(int index) {
-  TORCH_CHECK(index >= 0 && index < device_count(), "[device] no such device: got neuron:",
-              index, ", expected an index below ", device_count());
+  TORCH_CHECK(index >= 0 && index < device_count(),
+              "[device] no such device: got neuron:", index, ", expected an index below ",
+              device_count());
   this_device = index;
 }
 
@@ -119,7 +123,8 @@ void set_current_stream(int index, uint32_t stream) {
 }
 
 c10::Device resolve_device(c10::Device device) {
-  TORCH_CHECK(device.is_privateuseone(), "[device] expected a neuron device, got ", device);
+  TORCH_CHECK(device.is_privateuseone(), "[device] expected a neuron device, got ",
+              device);
   const int index = device.has_index() ? device.index() : this_device;
   TORCH_CHECK(index < device_count(), "[device] no such device: got neuron:", index,
               ", expected an index below ", device_count(),
@@ -129,16 +134,24 @@ c10::Device resolve_device(c10::Device device) {
 
 void raise_error(const ErrorPtr& error) {
   if (error == nullptr) return;
-  const std::string text =
-      error->context.empty() ? error->message : error->message + "\n  [late error] " + error->context;
+  const std::string text = error->context.empty()
+                               ? error->message
+                               : error->message + "\n  [late error] " + error->context;
   switch (error->kind) {
-    case ErrorKind::kIndex: TORCH_CHECK_INDEX(false, text);
-    case ErrorKind::kValue: TORCH_CHECK_VALUE(false, text);
-    case ErrorKind::kType: TORCH_CHECK_TYPE(false, text);
-    case ErrorKind::kNotImplemented: TORCH_CHECK_NOT_IMPLEMENTED(false, text);
-    case ErrorKind::kLinalg: TORCH_CHECK_LINALG(false, text);
-    case ErrorKind::kOutOfMemory: TORCH_CHECK_WITH(OutOfMemoryError, false, text);
-    case ErrorKind::kRuntime: break;
+    case ErrorKind::kIndex:
+      TORCH_CHECK_INDEX(false, text);
+    case ErrorKind::kValue:
+      TORCH_CHECK_VALUE(false, text);
+    case ErrorKind::kType:
+      TORCH_CHECK_TYPE(false, text);
+    case ErrorKind::kNotImplemented:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, text);
+    case ErrorKind::kLinalg:
+      TORCH_CHECK_LINALG(false, text);
+    case ErrorKind::kOutOfMemory:
+      TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+    case ErrorKind::kRuntime:
+      break;
   }
   TORCH_CHECK(false, text);
 }

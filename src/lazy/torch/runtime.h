@@ -7,7 +7,8 @@
 
 namespace neuron::lazy {
 
-/// Number of cores that the process may use. Reads the knobs, starts nothing; safe after fork.
+/// Number of cores that the process may use. Reads the knobs, starts nothing; safe after
+/// fork.
 int device_count() noexcept;
 
 /// True once a core was used.
@@ -16,8 +17,8 @@ bool is_started() noexcept;
 /// True in a child that was forked after the parent had started a core.
 bool in_bad_fork() noexcept;
 
-/// The core of device `index` (-1: the current one). Starts it on first use. Raises for an
-/// index out of range, a bad knob, or a forked child.
+/// The core of device `index` (-1: the current one). Starts it on first use. Raises for
+/// an index out of range, a bad knob, or a forked child.
 Core& core_at(int index);
 
 /// All started cores are shut down: pending work is dropped, workers end.

@@ -23,8 +23,8 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType
   TORCH_CHECK(self.scalar_type() == dtype, "Bad in-place call: input tensor dtype ",
               self.dtype(), " and output tensor dtype ", c10::scalarTypeToTypeMeta(dtype),
               " should match");
-  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(),
-              " and output tensor size ", sizes, " should match");
+  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ",
+              self.sizes(), " and output tensor size ", sizes, " should match");
 }
 
 using Table = std::unordered_map<std::string_view, ShapeFn>;
@@ -138,7 +138,8 @@ void ShapeOutputs::resize(int64_t i, at::IntArrayRef sizes, at::IntArrayRef stri
   const at::Tensor& given = at_index(i).tensor;
   if (given.sizes() == sizes) return;
   given.resize_(sizes);
-  if (!strides.empty()) given.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  if (!strides.empty())
+    given.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
 }
 
 void ShapeOutputs::set_undefined(int64_t i) { at_index(i).tensor = at::Tensor(); }

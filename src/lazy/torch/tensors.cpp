@@ -13,7 +13,8 @@ NEURON_THREAD_SLOT int inferring = 0;
 
 void delete_nothing(void*) {}
 
-// Somebody wants to write through a pointer: everything recorded on the buffer runs first.
+// Somebody wants to write through a pointer: everything recorded on the buffer runs
+// first.
 void materialize(c10::StorageImpl* storage) {
   if (inferring > 0 || in_bad_fork()) return;
   const BufferView view = buffer_of(storage);
@@ -41,8 +42,8 @@ c10::DataPtr allocate_data(uint64_t nbytes, int index) {
   return {reinterpret_cast<void*>(buffer->address), buffer, &delete_storage, device};
 }
 
-at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
-                       int device_index) {
+at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType dtype, int device_index) {
   const caffe2::TypeMeta meta = c10::scalarTypeToTypeMeta(dtype);
   size_t nbytes = 0;
   if (strides.empty()) {
@@ -54,8 +55,8 @@ at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scala
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
       allocate_data(nbytes, device_index), neuron_allocator(), /*resizable=*/true);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      meta);
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), meta);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!strides.empty()) {
     impl->set_sizes_and_strides(sizes, strides);
@@ -70,10 +71,11 @@ at::Tensor make_tensor_like(const at::Tensor& like) {
   const size_t nbytes = static_cast<size_t>(shape->numel()) * shape->itemsize();
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
-      allocate_data(nbytes, shape->device().index()), neuron_allocator(), /*resizable=*/true);
+      allocate_data(nbytes, shape->device().index()), neuron_allocator(),
+      /*resizable=*/true);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      shape->dtype());
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), shape->dtype());
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape->sizes());
   return tensor;
 }
@@ -84,7 +86,8 @@ BufferView find_buffer(const c10::StorageImpl* storage) {
   if (data.get() == nullptr) return {};
   const auto address = reinterpret_cast<uint64_t>(data.get());
   device::Buffer* buffer = core_at(data.device().index()).memory().find(address);
-  TORCH_CHECK(buffer != nullptr, "[storage] a tensor points at freed device memory: got address ",
+  TORCH_CHECK(buffer != nullptr,
+              "[storage] a tensor points at freed device memory: got address ",
               data.get(), "; the tensor whose memory it shared is gone");
   return {buffer, static_cast<int64_t>(address - buffer->address)};
 }

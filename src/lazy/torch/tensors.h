@@ -18,11 +18,11 @@ c10::Allocator* neuron_allocator();
 c10::DataPtr allocate_data(uint64_t nbytes, int index);
 
 /// A fresh uninitialised tensor. Empty `strides`: contiguous.
-at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
-                       int device_index);
+at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType dtype, int device_index);
 
-/// The same for a contiguous tensor with the sizes, dtype and device of `like`; the record path
-/// of the commonest ops uses it.
+/// The same for a contiguous tensor with the sizes, dtype and device of `like`; the
+/// record path of the commonest ops uses it.
 at::Tensor make_tensor_like(const at::Tensor& like);
 
 /// Deleter of the DataPtrs that own a buffer.
@@ -33,8 +33,9 @@ struct BufferView {
   int64_t offset = 0;                // bytes between the buffer's start and the storage's
 };
 
-/// The buffer behind a storage. Storages made by others on a device address (pickle, DLPack)
-/// carry no context of ours: their buffer is found by address. Raises when there is none.
+/// The buffer behind a storage. Storages made by others on a device address (pickle,
+/// DLPack) carry no context of ours: their buffer is found by address. Raises when there
+/// is none.
 BufferView find_buffer(const c10::StorageImpl* storage);
 
 inline BufferView buffer_of(const c10::StorageImpl* storage) {
@@ -54,12 +55,12 @@ inline c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 /// bytes has a null buffer and must not be recorded. The spec points into the tensor.
 OperandSpec operand_of(const at::Tensor& tensor, uint8_t flags);
 
-/// Asks for a flush when somebody takes a pointer to write (`data_ptr()`); to be called after
-/// a write to the tensor was recorded.
+/// Asks for a flush when somebody takes a pointer to write (`data_ptr()`); to be called
+/// after a write to the tensor was recorded.
 void arm(const at::Tensor& tensor);
 
-/// While one of these lives, taking a pointer on this thread flushes nothing: shape inference
-/// asks for pointers of outputs without using them.
+/// While one of these lives, taking a pointer on this thread flushes nothing: shape
+/// inference asks for pointers of outputs without using them.
 class InferenceScope {
  public:
   InferenceScope();

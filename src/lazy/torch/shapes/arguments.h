@@ -48,11 +48,13 @@ inline at::DimVector format_strides(at::IntArrayRef sizes, at::MemoryFormat form
 }
 
 /// Output `i` has the sizes of `like` and its layout made dense, as `empty_like` does.
-inline void set_like(ShapeOutputs& out, int64_t i, const at::Tensor& like, at::ScalarType dtype) {
+inline void set_like(ShapeOutputs& out, int64_t i, const at::Tensor& like,
+                     at::ScalarType dtype) {
   if (like.is_non_overlapping_and_dense()) {
     out.set(i, like.sizes(), like.strides(), dtype);
   } else {
-    out.set(i, like.sizes(), at::infer_dense_strides(like.sizes(), like.strides()), dtype);
+    out.set(i, like.sizes(), at::infer_dense_strides(like.sizes(), like.strides()),
+            dtype);
   }
 }
 inline void set_like(ShapeOutputs& out, int64_t i, const at::Tensor& like) {

@@ -5,10 +5,13 @@
 namespace neuron::lazy::shapes {
 namespace {
 
-// Heads and positions swapped in memory: the backward kernel works on (batch, position, head, width).
-void set_transposed(ShapeOutputs& out, int64_t i, at::IntArrayRef sizes, at::ScalarType dtype) {
+// Heads and positions swapped in memory: the backward kernel works on (batch, position,
+// head, width).
+void set_transposed(ShapeOutputs& out, int64_t i, at::IntArrayRef sizes,
+                    at::ScalarType dtype) {
   const int64_t heads = sizes[1], length = sizes[2], width = sizes[3];
-  const std::array<int64_t, 4> strides = {length * heads * width, width, heads * width, 1};
+  const std::array<int64_t, 4> strides = {length * heads * width, width, heads * width,
+                                          1};
   out.set(i, sizes, strides, dtype);
 }
 
@@ -17,16 +20,21 @@ void flash_attention(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& key = tensor(args[1]);
   const at::Tensor& value = tensor(args[2]);
   const at::ScalarType dtype = query.scalar_type();
-  TORCH_CHECK(c10::isFloatingType(dtype), "scaled_dot_product_attention_flash_attention: Expected "
-              "data type in FP32, FP64, BF16, FP16, but got ", dtype, " instead.");
-  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-              "scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of "
-              "{B, H, T, K}");
-  TORCH_CHECK(args[3].toDouble() == 0.0, "scaled_dot_product_attention_flash_attention: Currently "
+  TORCH_CHECK(c10::isFloatingType(dtype),
+              "scaled_dot_product_attention_flash_attention: Expected "
+              "data type in FP32, FP64, BF16, FP16, but got ",
+              dtype, " instead.");
+  TORCH_CHECK(
+      query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
+      "scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of "
+      "{B, H, T, K}");
+  TORCH_CHECK(args[3].toDouble() == 0.0,
+              "scaled_dot_product_attention_flash_attention: Currently "
               "do not support dropout > 0");
-  TORCH_CHECK(query.size(3) == value.size(3) && key.size(3) == value.size(3),
-              "scaled_dot_product_attention_flash_attention: Q/K/V should have the same head "
-              "size");
+  TORCH_CHECK(
+      query.size(3) == value.size(3) && key.size(3) == value.size(3),
+      "scaled_dot_product_attention_flash_attention: Q/K/V should have the same head "
+      "size");
   const int64_t batch = query.size(0), heads = query.size(1), length = query.size(2);
   set_like(out, 0, query);
   const at::ScalarType sums =
@@ -47,7 +55,8 @@ void flash_attention_backward(const IValue* args, ShapeOutputs& out) {
 Rows attention_rows() {
   static constexpr Row rows[] = {
       {"aten::_scaled_dot_product_flash_attention_for_cpu", &flash_attention},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", &flash_attention_backward},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+       &flash_attention_backward},
   };
   return rows;
 }

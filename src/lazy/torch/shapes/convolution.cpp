@@ -15,15 +15,17 @@ at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight,
   if (input.dim() != 4 && input.dim() != 5) return at::MemoryFormat::Contiguous;
   if (input.dim() == 5 && transposed) {
     // Small and dilated ones run on the plain kernel, which knows no other layout.
-    const bool is_dilated = std::ranges::any_of(dilation, [](int64_t d) { return d != 1; });
+    const bool is_dilated =
+        std::ranges::any_of(dilation, [](int64_t d) { return d != 1; });
     const bool is_large = input.size(0) > 1 || groups > 1 || weight.size(-1) > 3 ||
                           weight.size(-2) > 3 || input.numel() > 20480;
     if (!is_large || is_dilated) return at::MemoryFormat::Contiguous;
   }
   const auto last = input.dim() == 4 ? at::MemoryFormat::ChannelsLast
                                      : at::MemoryFormat::ChannelsLast3d;
-  const bool is_last = input.suggest_memory_format() == last ||
-                       (weight.dim() == input.dim() && weight.suggest_memory_format() == last);
+  const bool is_last =
+      input.suggest_memory_format() == last ||
+      (weight.dim() == input.dim() && weight.suggest_memory_format() == last);
   return is_last ? last : at::MemoryFormat::Contiguous;
 }
 
@@ -41,7 +43,8 @@ struct ConvArguments {
   int64_t groups;
 };
 
-ConvArguments read(const at::Tensor& input, const at::Tensor& weight, const IValue* args) {
+ConvArguments read(const at::Tensor& input, const at::Tensor& weight,
+                   const IValue* args) {
   const size_t n = input.dim() - 2;
   return {input,
           weight,
@@ -55,21 +58,26 @@ ConvArguments read(const at::Tensor& input, const at::Tensor& weight, const IVal
 
 void check(const ConvArguments& c) {
   const int64_t n = c.weight.dim();
-  TORCH_CHECK(c.groups > 0, "expected groups to be greater than 0, but got groups=", c.groups);
+  TORCH_CHECK(c.groups > 0,
+              "expected groups to be greater than 0, but got groups=", c.groups);
   TORCH_CHECK(n == c.input.dim(), "Expected ", n, "-dimensional input for ", n,
               "-dimensional weight ", c.weight.sizes(), ", but got ", c.input.dim(),
               "-dimensional input of size ", c.input.sizes(), " instead");
-  TORCH_CHECK(c.weight.size(0) >= c.groups, "Given groups=", c.groups, ", expected weight to be "
-              "at least ", c.groups, " at dimension 0, but got weight of size ",
-              c.weight.sizes(), " instead");
-  TORCH_CHECK(c.weight.size(0) % c.groups == 0, "Given groups=", c.groups, ", expected weight to "
-              "be divisible by ", c.groups, " at dimension 0, but got weight of size [",
-              c.weight.sizes(), "] instead");
+  TORCH_CHECK(c.weight.size(0) >= c.groups, "Given groups=", c.groups,
+              ", expected weight to be "
+              "at least ",
+              c.groups, " at dimension 0, but got weight of size ", c.weight.sizes(),
+              " instead");
+  TORCH_CHECK(c.weight.size(0) % c.groups == 0, "Given groups=", c.groups,
+              ", expected weight to "
+              "be divisible by ",
+              c.groups, " at dimension 0, but got weight of size [", c.weight.sizes(),
+              "] instead");
   if (!c.transposed) {
     TORCH_CHECK(c.input.size(1) == c.weight.size(1) * c.groups, "Given groups=", c.groups,
-                ", weight of size ", c.weight.sizes(), ", expected input", c.input.sizes(),
-                " to have ", c.weight.size(1) * c.groups, " channels, but got ",
-                c.input.size(1), " channels instead");
+                ", weight of size ", c.weight.sizes(), ", expected input",
+                c.input.sizes(), " to have ", c.weight.size(1) * c.groups,
+                " channels, but got ", c.input.size(1), " channels instead");
     for (int64_t i = 2; i < n; ++i) {
       const int64_t padded = c.input.size(i) + 2 * c.padding[i - 2];
       const int64_t kernel = c.dilation[i - 2] * (c.weight.size(i) - 1) + 1;
@@ -79,9 +87,9 @@ void check(const ConvArguments& c) {
     }
   } else {
     TORCH_CHECK(c.input.size(1) == c.weight.size(0), "Given transposed=", c.transposed,
-                ", weight of size ", c.weight.sizes(), ", expected input", c.input.sizes(),
-                " to have ", c.weight.size(0), " channels, but got ", c.input.size(1),
-                " channels instead");
+                ", weight of size ", c.weight.sizes(), ", expected input",
+                c.input.sizes(), " to have ", c.weight.size(0), " channels, but got ",
+                c.input.size(1), " channels instead");
   }
 }
 
@@ -90,20 +98,23 @@ void convolution(const IValue* args, ShapeOutputs& out) {
   check(c);
   const auto bias = maybe_tensor(args[2]);
   const int64_t channels = c.transposed ? c.weight.size(1) * c.groups : c.weight.size(0);
-  TORCH_CHECK(!bias.has_value() || (bias->dim() == 1 && bias->size(0) == channels), "Given ",
-              c.transposed ? "transposed=1" : "groups=", c.transposed ? "" : c10::str(c.groups),
-              ", weight of size ", c.weight.sizes(), ", expected bias to be 1-dimensional with ",
-              channels, " elements, but got bias of size ", bias->sizes(), " instead");
+  TORCH_CHECK(
+      !bias.has_value() || (bias->dim() == 1 && bias->size(0) == channels), "Given ",
+      c.transposed ? "transposed=1" : "groups=", c.transposed ? "" : c10::str(c.groups),
+      ", weight of size ", c.weight.sizes(), ", expected bias to be 1-dimensional with ",
+      channels, " elements, but got bias of size ", bias->sizes(), " instead");
   at::DimVector sizes;
   if (c.transposed) {
     sizes = at::DimVector(at::native::conv_input_size(c.input.sizes(), c.weight.sizes(),
-                                                      c.padding, c.output_padding, c.stride,
-                                                      c.dilation, c.groups));
+                                                      c.padding, c.output_padding,
+                                                      c.stride, c.dilation, c.groups));
   } else {
     sizes = at::DimVector(at::native::conv_output_size(c.input.sizes(), c.weight.sizes(),
                                                        c.padding, c.stride, c.dilation));
   }
-  set_format(out, 0, sizes, conv_format(c.input, c.weight, c.transposed, c.groups, c.dilation), c.input.scalar_type());
+  set_format(out, 0, sizes,
+             conv_format(c.input, c.weight, c.transposed, c.groups, c.dilation),
+             c.input.scalar_type());
 }
 
 // grad_output, input, weight, then for `convolution_backward` the sizes of the bias.

@@ -7,9 +7,10 @@ namespace {
 
 void check_indices(const at::Tensor& t, const char* name, const char* op) {
   TORCH_CHECK(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt,
-              "Expected tensor for argument #1 '", name, "' to have one of the following scalar "
-              "types: Long, Int; but got ", t.toString(),
-              " instead (while checking arguments for ", op, ")");
+              "Expected tensor for argument #1 '", name,
+              "' to have one of the following scalar "
+              "types: Long, Int; but got ",
+              t.toString(), " instead (while checking arguments for ", op, ")");
 }
 
 void embedding(const IValue* args, ShapeOutputs& out) {
@@ -43,24 +44,28 @@ void embedding_bag(const IValue* args, ShapeOutputs& out) {
   const int64_t mode = args[4].toInt();
   const bool has_last = args[7].toBool();
   TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2,
-              "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
+              "input has to be a 1D or 2D Tensor, but got Tensor of dimension ",
+              indices.dim());
   if (indices.dim() == 1) {
-    TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ",
+    TORCH_CHECK(offsets.dim() == 1,
+                "offsets has to be a 1D Tensor, but got Tensor of dimension ",
                 offsets.dim());
   }
-  TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ",
-              weight.dim());
+  TORCH_CHECK(weight.dim() == 2,
+              "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   check_indices(indices, "indices", "embedding_bag");
   const at::ScalarType index_dtype =
       indices.scalar_type() == offsets.scalar_type() ? indices.scalar_type() : at::kLong;
   const auto per_sample = maybe_tensor(args[6]);
   if (per_sample.has_value()) {
-    TORCH_CHECK(mode == kSum, "embedding_bag: per_sample_weights was not None. "
+    TORCH_CHECK(mode == kSum,
+                "embedding_bag: per_sample_weights was not None. "
                 "per_sample_weights is only supported for mode='sum' (got mode='",
                 mode == kMean ? "mean" : "max", "').");
-    TORCH_CHECK(per_sample->dim() == 1 && per_sample->numel() == indices.numel(),
-                "embedding_bag: If per_sample_weights is specified, it must have the same number "
-                "of elements as indices");
+    TORCH_CHECK(
+        per_sample->dim() == 1 && per_sample->numel() == indices.numel(),
+        "embedding_bag: If per_sample_weights is specified, it must have the same number "
+        "of elements as indices");
   }
   int64_t bags = offsets.size(0);
   if (has_last) {
@@ -69,8 +74,8 @@ void embedding_bag(const IValue* args, ShapeOutputs& out) {
   }
   const int64_t width = weight.size(1);
   out.set(0, {bags, width}, weight.scalar_type());
-  // What backward needs: the bag of each index, the sizes of the bags, the winners of max.
-  // The fast sum does without the first.
+  // What backward needs: the bag of each index, the sizes of the bags, the winners of
+  // max. The fast sum does without the first.
   const at::ScalarType dtype = weight.scalar_type();
   const bool is_fast =
       (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) &&
@@ -91,7 +96,6 @@ void embedding_bag_dense_backward(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& grad = tensor(args[0]);
   out.set(0, {args[5].toInt(), grad.size(1)}, grad.scalar_type());
 }
-
 
 void embedding_bag_backward(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& grad = tensor(args[0]);
@@ -114,7 +118,8 @@ Rows embedding_rows() {
       {"aten::_embedding_bag_forward_only", &embedding_bag<true>},
       {"aten::_embedding_bag_backward", &embedding_bag_backward},
       {"aten::_embedding_bag_dense_backward", &embedding_bag_dense_backward},
-      {"aten::_embedding_bag_per_sample_weights_backward", &embedding_bag_weights_backward},
+      {"aten::_embedding_bag_per_sample_weights_backward",
+       &embedding_bag_weights_backward},
   };
   return rows;
 }

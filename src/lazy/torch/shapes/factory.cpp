@@ -15,10 +15,12 @@ void resize_to_count(ShapeOutputs& out, int64_t count, bool warns) {
   const at::Tensor& given = out.get(0);
   if (given.numel() == count) return;
   if (warns && given.numel() > 0) {
-    TORCH_WARN("The number of elements in the out tensor of shape ", given.sizes(), " is ",
-               given.numel(), " which does not match the computed number of elements ", count,
-               ". Note that this may occur as a result of rounding error. The out tensor will "
-               "be resized to a tensor of shape (", count, ",).");
+    TORCH_WARN(
+        "The number of elements in the out tensor of shape ", given.sizes(), " is ",
+        given.numel(), " which does not match the computed number of elements ", count,
+        ". Note that this may occur as a result of rounding error. The out tensor will "
+        "be resized to a tensor of shape (",
+        count, ",).");
   }
   out.resize(0, {count});
 }
@@ -38,7 +40,8 @@ void range(const IValue* args, ShapeOutputs& out) {
   const double start = args[0].toScalar().toDouble();
   const double end = args[1].toScalar().toDouble();
   const double step = args[2].toScalar().toDouble();
-  at::native::arange_check_bounds(args[0].toScalar(), args[1].toScalar(), args[2].toScalar());
+  at::native::arange_check_bounds(args[0].toScalar(), args[1].toScalar(),
+                                  args[2].toScalar());
   const auto count = static_cast<int64_t>((end - start) / step + 1);
   resize_to_count(out, count, false);
 }

@@ -10,21 +10,23 @@ namespace {
 using List = c10::ArrayRef<IValue>;
 
 at::ScalarType floating_dtype(at::ScalarType dtype) {
-  return c10::isIntegralType(dtype, true) ? c10::typeMetaToScalarType(c10::get_default_dtype())
-                                          : dtype;
+  return c10::isIntegralType(dtype, true)
+             ? c10::typeMetaToScalarType(c10::get_default_dtype())
+             : dtype;
 }
 
 List first_list(const IValue* args, ShapeOutputs& out) {
   const List list = args[0].toListRef();
   TORCH_CHECK(!list.empty(), "Tensor list must have at least one tensor.");
-  out.slot(static_cast<int64_t>(list.size()) - 1);  // the iterator's outputs must not move
+  out.slot(static_cast<int64_t>(list.size()) -
+           1);  // the iterator's outputs must not move
   return list;
 }
 
 void check_same_length(List a, List b) {
   TORCH_CHECK(a.size() == b.size(),
-              "Tensor lists must have the same number of tensors, got ", a.size(), " and ",
-              b.size());
+              "Tensor lists must have the same number of tensors, got ", a.size(),
+              " and ", b.size());
 }
 
 // One list updated in place, with `N` lists among the first arguments.
@@ -56,8 +58,8 @@ void floating(const IValue* args, ShapeOutputs& out) {
 
 void element(ShapeOutputs& out, int64_t i, const at::Tensor& a, const at::Tensor& b,
              bool divides) {
-  const bool is_plain = a.is_contiguous() && b.is_contiguous() && a.sizes() == b.sizes() &&
-                        a.scalar_type() == b.scalar_type();
+  const bool is_plain = a.is_contiguous() && b.is_contiguous() &&
+                        a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
   if (is_plain) {
     const at::ScalarType dtype = a.scalar_type();
     return out.set(i, a.sizes(), divides ? floating_dtype(dtype) : dtype);
@@ -76,7 +78,8 @@ void with_list(const IValue* args, ShapeOutputs& out) {
   const List other = args[1].toListRef();
   check_same_length(list, other);
   for (size_t i = 0; i < list.size(); ++i) {
-    element(out, static_cast<int64_t>(i), list[i].toTensor(), other[i].toTensor(), divides);
+    element(out, static_cast<int64_t>(i), list[i].toTensor(), other[i].toTensor(),
+            divides);
   }
 }
 
@@ -97,8 +100,10 @@ void with_scalars(const IValue* args, ShapeOutputs& out) {
   const List list = first_list(args, out);
   const bool is_list = args[1].isList();
   const List scalars = is_list ? args[1].toListRef() : List();
-  TORCH_CHECK(!is_list || scalars.size() == list.size(), "Tensor list must have same number of "
-              "elements as scalar list, got ", list.size(), " and ", scalars.size());
+  TORCH_CHECK(!is_list || scalars.size() == list.size(),
+              "Tensor list must have same number of "
+              "elements as scalar list, got ",
+              list.size(), " and ", scalars.size());
   for (size_t i = 0; i < list.size(); ++i) {
     const at::Tensor& self = list[i].toTensor();
     const at::Scalar scalar = is_list ? scalars[i].toScalar() : args[1].toScalar();
@@ -112,7 +117,8 @@ void scalar_and_list(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK(!list.empty(), "Tensor list must have at least one tensor.");
   for (size_t i = 0; i < list.size(); ++i) {
     const at::Tensor& exponent = list[i].toTensor();
-    set_like(out, static_cast<int64_t>(i), exponent, with_scalar(exponent, args[0].toScalar()));
+    set_like(out, static_cast<int64_t>(i), exponent,
+             with_scalar(exponent, args[0].toScalar()));
   }
 }
 
@@ -150,157 +156,156 @@ void maximum_of_all(const IValue* args, ShapeOutputs& out) {
   }
 }
 
+constexpr Row kRows[] = {
+    {"aten::_foreach_acos", &floating},
+    {"aten::_foreach_abs", &absolute},
+    {"aten::_foreach_clamp_min_.Scalar", &in_place<1>},
+    {"aten::_foreach_clamp_min_.List", &in_place<2>},
+    {"aten::_foreach_clamp_min_.ScalarList", &in_place<1>},
+    {"aten::_foreach_clamp_max_.Scalar", &in_place<1>},
+    {"aten::_foreach_clamp_max_.List", &in_place<2>},
+    {"aten::_foreach_clamp_max_.ScalarList", &in_place<1>},
+    {"aten::_foreach_round_", &in_place<1>},
+    {"aten::_foreach_rsqrt", &floating},
+    {"aten::_foreach_ceil_", &in_place<1>},
+    {"aten::_foreach_trunc_", &in_place<1>},
+    {"aten::_foreach_sigmoid_", &in_place<1>},
+    {"aten::_foreach_addcdiv_.Scalar", &in_place<3>},
+    {"aten::_foreach_addcdiv_.ScalarList", &in_place<3>},
+    {"aten::_foreach_addcdiv_.Tensor", &in_place<3>},
+    {"aten::_foreach_log2_", &in_place<1>},
+    {"aten::_foreach_trunc", &same},
+    {"aten::_foreach_clamp_min.Scalar", &with_scalars<false>},
+    {"aten::_foreach_clamp_min.List", &with_list<false>},
+    {"aten::_foreach_clamp_min.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_zero_", &in_place<1>},
+    {"aten::_foreach_tanh", &floating},
+    {"aten::_foreach_add_.Scalar", &in_place<1>},
+    {"aten::_foreach_add_.List", &in_place<2>},
+    {"aten::_foreach_add_.ScalarList", &in_place<1>},
+    {"aten::_foreach_add_.Tensor", &in_place<1>},
+    {"aten::_foreach_cos", &floating},
+    {"aten::_foreach_tan", &floating},
+    {"aten::_foreach_sign", &same},
+    {"aten::_foreach_zero", &same},
+    {"aten::_foreach_clamp_max.Scalar", &with_scalars<false>},
+    {"aten::_foreach_clamp_max.List", &with_list<false>},
+    {"aten::_foreach_clamp_max.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_asin_", &in_place<1>},
+    {"aten::_foreach_atan_", &in_place<1>},
+    {"aten::_foreach_log_", &in_place<1>},
+    {"aten::_foreach_max", &maximum_of_all},
+    {"aten::_foreach_pow_.List", &in_place<2>},
+    {"aten::_foreach_pow_.Scalar", &in_place<1>},
+    {"aten::_foreach_pow_.ScalarList", &in_place<1>},
+    {"aten::_foreach_reciprocal", &floating},
+    {"aten::_foreach_rsqrt_", &in_place<1>},
+    {"aten::_foreach_lgamma", &floating},
+    {"aten::_foreach_log", &floating},
+    {"aten::_foreach_log10", &floating},
+    {"aten::_foreach_log1p", &floating},
+    {"aten::_foreach_log1p_", &in_place<1>},
+    {"aten::_foreach_log2", &floating},
+    {"aten::_foreach_maximum.Scalar", &with_scalars<false>},
+    {"aten::_foreach_maximum.List", &with_list<false>},
+    {"aten::_foreach_maximum.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_minimum_.Scalar", &in_place<1>},
+    {"aten::_foreach_minimum_.List", &in_place<2>},
+    {"aten::_foreach_minimum_.ScalarList", &in_place<1>},
+    {"aten::_foreach_norm.Scalar", &norm},
+    {"aten::_foreach_sigmoid", &floating},
+    {"aten::_foreach_sign_", &in_place<1>},
+    {"aten::_foreach_sin", &floating},
+    {"aten::_foreach_sub_.Scalar", &in_place<1>},
+    {"aten::_foreach_sub_.List", &in_place<2>},
+    {"aten::_foreach_sub_.ScalarList", &in_place<1>},
+    {"aten::_foreach_tanh_", &in_place<1>},
+    {"aten::_foreach_acos_", &in_place<1>},
+    {"aten::_foreach_clone", &same},
+    {"aten::_foreach_sub.Scalar", &with_scalars<false>},
+    {"aten::_foreach_sub.List", &with_list<false>},
+    {"aten::_foreach_sub.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_sqrt_", &in_place<1>},
+    {"aten::_foreach_abs_", &in_place<1>},
+    {"aten::_foreach_lgamma_", &in_place<1>},
+    {"aten::_foreach_log10_", &in_place<1>},
+    {"aten::_foreach_mul.Scalar", &with_scalars<false>},
+    {"aten::_foreach_mul.List", &with_list<false>},
+    {"aten::_foreach_mul.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_mul.Tensor", &with_tensor<false>},
+    {"aten::_foreach_mul_.Scalar", &in_place<1>},
+    {"aten::_foreach_mul_.List", &in_place<2>},
+    {"aten::_foreach_mul_.ScalarList", &in_place<1>},
+    {"aten::_foreach_mul_.Tensor", &in_place<1>},
+    {"aten::_foreach_expm1", &floating},
+    {"aten::_foreach_tan_", &in_place<1>},
+    {"aten::_foreach_expm1_", &in_place<1>},
+    {"aten::_foreach_reciprocal_", &in_place<1>},
+    {"aten::_foreach_round", &same},
+    {"aten::_foreach_sin_", &in_place<1>},
+    {"aten::_foreach_sinh", &floating},
+    {"aten::_foreach_floor", &same},
+    {"aten::_foreach_floor_", &in_place<1>},
+    {"aten::_foreach_add.Scalar", &with_scalars<false>},
+    {"aten::_foreach_add.List", &with_list<false>},
+    {"aten::_foreach_add.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_add.Tensor", &with_tensor<false>},
+    {"aten::_foreach_addcdiv.Scalar", &ternary},
+    {"aten::_foreach_addcdiv.ScalarList", &ternary},
+    {"aten::_foreach_addcdiv.Tensor", &ternary},
+    {"aten::_foreach_addcmul.Scalar", &ternary},
+    {"aten::_foreach_addcmul.ScalarList", &ternary},
+    {"aten::_foreach_addcmul.Tensor", &ternary},
+    {"aten::_foreach_addcmul_.Scalar", &in_place<3>},
+    {"aten::_foreach_addcmul_.ScalarList", &in_place<3>},
+    {"aten::_foreach_addcmul_.Tensor", &in_place<3>},
+    {"aten::_foreach_asin", &floating},
+    {"aten::_foreach_atan", &floating},
+    {"aten::_foreach_ceil", &same},
+    {"aten::_foreach_copy_", &in_place<2>},
+    {"aten::_foreach_cos_", &in_place<1>},
+    {"aten::_foreach_cosh", &floating},
+    {"aten::_foreach_cosh_", &in_place<1>},
+    {"aten::_foreach_div.Scalar", &with_scalars<true>},
+    {"aten::_foreach_div.List", &with_list<true>},
+    {"aten::_foreach_div.ScalarList", &with_scalars<true>},
+    {"aten::_foreach_div.Tensor", &with_tensor<true>},
+    {"aten::_foreach_div_.Scalar", &in_place<1>},
+    {"aten::_foreach_div_.List", &in_place<2>},
+    {"aten::_foreach_div_.ScalarList", &in_place<1>},
+    {"aten::_foreach_div_.Tensor", &in_place<1>},
+    {"aten::_foreach_erf", &floating},
+    {"aten::_foreach_erf_", &in_place<1>},
+    {"aten::_foreach_erfc", &floating},
+    {"aten::_foreach_erfc_", &in_place<1>},
+    {"aten::_foreach_exp", &floating},
+    {"aten::_foreach_exp_", &in_place<1>},
+    {"aten::_foreach_frac", &same},
+    {"aten::_foreach_frac_", &in_place<1>},
+    {"aten::_foreach_lerp.List", &same},
+    {"aten::_foreach_lerp.Scalar", &same},
+    {"aten::_foreach_lerp.ScalarList", &same},
+    {"aten::_foreach_lerp_.List", &in_place<3>},
+    {"aten::_foreach_lerp_.Scalar", &in_place<2>},
+    {"aten::_foreach_lerp_.ScalarList", &in_place<2>},
+    {"aten::_foreach_maximum_.Scalar", &in_place<1>},
+    {"aten::_foreach_maximum_.List", &in_place<2>},
+    {"aten::_foreach_maximum_.ScalarList", &in_place<1>},
+    {"aten::_foreach_minimum.Scalar", &with_scalars<false>},
+    {"aten::_foreach_minimum.List", &with_list<false>},
+    {"aten::_foreach_minimum.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_neg", &same},
+    {"aten::_foreach_neg_", &in_place<1>},
+    {"aten::_foreach_pow.List", &with_list<false>},
+    {"aten::_foreach_pow.Scalar", &with_scalars<false>},
+    {"aten::_foreach_pow.ScalarList", &with_scalars<false>},
+    {"aten::_foreach_pow.ScalarAndTensor", &scalar_and_list},
+    {"aten::_foreach_sinh_", &in_place<1>},
+    {"aten::_foreach_sqrt", &floating},
+};
+
 }  // namespace
 
-Rows foreach_rows() {
-  static constexpr Row rows[] = {
-      {"aten::_foreach_acos", &floating},
-      {"aten::_foreach_abs", &absolute},
-      {"aten::_foreach_clamp_min_.Scalar", &in_place<1>},
-      {"aten::_foreach_clamp_min_.List", &in_place<2>},
-      {"aten::_foreach_clamp_min_.ScalarList", &in_place<1>},
-      {"aten::_foreach_clamp_max_.Scalar", &in_place<1>},
-      {"aten::_foreach_clamp_max_.List", &in_place<2>},
-      {"aten::_foreach_clamp_max_.ScalarList", &in_place<1>},
-      {"aten::_foreach_round_", &in_place<1>},
-      {"aten::_foreach_rsqrt", &floating},
-      {"aten::_foreach_ceil_", &in_place<1>},
-      {"aten::_foreach_trunc_", &in_place<1>},
-      {"aten::_foreach_sigmoid_", &in_place<1>},
-      {"aten::_foreach_addcdiv_.Scalar", &in_place<3>},
-      {"aten::_foreach_addcdiv_.ScalarList", &in_place<3>},
-      {"aten::_foreach_addcdiv_.Tensor", &in_place<3>},
-      {"aten::_foreach_log2_", &in_place<1>},
-      {"aten::_foreach_trunc", &same},
-      {"aten::_foreach_clamp_min.Scalar", &with_scalars<false>},
-      {"aten::_foreach_clamp_min.List", &with_list<false>},
-      {"aten::_foreach_clamp_min.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_zero_", &in_place<1>},
-      {"aten::_foreach_tanh", &floating},
-      {"aten::_foreach_add_.Scalar", &in_place<1>},
-      {"aten::_foreach_add_.List", &in_place<2>},
-      {"aten::_foreach_add_.ScalarList", &in_place<1>},
-      {"aten::_foreach_add_.Tensor", &in_place<1>},
-      {"aten::_foreach_cos", &floating},
-      {"aten::_foreach_tan", &floating},
-      {"aten::_foreach_sign", &same},
-      {"aten::_foreach_zero", &same},
-      {"aten::_foreach_clamp_max.Scalar", &with_scalars<false>},
-      {"aten::_foreach_clamp_max.List", &with_list<false>},
-      {"aten::_foreach_clamp_max.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_asin_", &in_place<1>},
-      {"aten::_foreach_atan_", &in_place<1>},
-      {"aten::_foreach_log_", &in_place<1>},
-      {"aten::_foreach_max", &maximum_of_all},
-      {"aten::_foreach_pow_.List", &in_place<2>},
-      {"aten::_foreach_pow_.Scalar", &in_place<1>},
-      {"aten::_foreach_pow_.ScalarList", &in_place<1>},
-      {"aten::_foreach_reciprocal", &floating},
-      {"aten::_foreach_rsqrt_", &in_place<1>},
-      {"aten::_foreach_lgamma", &floating},
-      {"aten::_foreach_log", &floating},
-      {"aten::_foreach_log10", &floating},
-      {"aten::_foreach_log1p", &floating},
-      {"aten::_foreach_log1p_", &in_place<1>},
-      {"aten::_foreach_log2", &floating},
-      {"aten::_foreach_maximum.Scalar", &with_scalars<false>},
-      {"aten::_foreach_maximum.List", &with_list<false>},
-      {"aten::_foreach_maximum.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_minimum_.Scalar", &in_place<1>},
-      {"aten::_foreach_minimum_.List", &in_place<2>},
-      {"aten::_foreach_minimum_.ScalarList", &in_place<1>},
-      {"aten::_foreach_norm.Scalar", &norm},
-      {"aten::_foreach_sigmoid", &floating},
-      {"aten::_foreach_sign_", &in_place<1>},
-      {"aten::_foreach_sin", &floating},
-      {"aten::_foreach_sub_.Scalar", &in_place<1>},
-      {"aten::_foreach_sub_.List", &in_place<2>},
-      {"aten::_foreach_sub_.ScalarList", &in_place<1>},
-      {"aten::_foreach_tanh_", &in_place<1>},
-      {"aten::_foreach_acos_", &in_place<1>},
-      {"aten::_foreach_clone", &same},
-      {"aten::_foreach_sub.Scalar", &with_scalars<false>},
-      {"aten::_foreach_sub.List", &with_list<false>},
-      {"aten::_foreach_sub.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_sqrt_", &in_place<1>},
-      {"aten::_foreach_abs_", &in_place<1>},
-      {"aten::_foreach_lgamma_", &in_place<1>},
-      {"aten::_foreach_log10_", &in_place<1>},
-      {"aten::_foreach_mul.Scalar", &with_scalars<false>},
-      {"aten::_foreach_mul.List", &with_list<false>},
-      {"aten::_foreach_mul.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_mul.Tensor", &with_tensor<false>},
-      {"aten::_foreach_mul_.Scalar", &in_place<1>},
-      {"aten::_foreach_mul_.List", &in_place<2>},
-      {"aten::_foreach_mul_.ScalarList", &in_place<1>},
-      {"aten::_foreach_mul_.Tensor", &in_place<1>},
-      {"aten::_foreach_expm1", &floating},
-      {"aten::_foreach_tan_", &in_place<1>},
-      {"aten::_foreach_expm1_", &in_place<1>},
-      {"aten::_foreach_reciprocal_", &in_place<1>},
-      {"aten::_foreach_round", &same},
-      {"aten::_foreach_sin_", &in_place<1>},
-      {"aten::_foreach_sinh", &floating},
-      {"aten::_foreach_floor", &same},
-      {"aten::_foreach_floor_", &in_place<1>},
-      {"aten::_foreach_add.Scalar", &with_scalars<false>},
-      {"aten::_foreach_add.List", &with_list<false>},
-      {"aten::_foreach_add.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_add.Tensor", &with_tensor<false>},
-      {"aten::_foreach_addcdiv.Scalar", &ternary},
-      {"aten::_foreach_addcdiv.ScalarList", &ternary},
-      {"aten::_foreach_addcdiv.Tensor", &ternary},
-      {"aten::_foreach_addcmul.Scalar", &ternary},
-      {"aten::_foreach_addcmul.ScalarList", &ternary},
-      {"aten::_foreach_addcmul.Tensor", &ternary},
-      {"aten::_foreach_addcmul_.Scalar", &in_place<3>},
-      {"aten::_foreach_addcmul_.ScalarList", &in_place<3>},
-      {"aten::_foreach_addcmul_.Tensor", &in_place<3>},
-      {"aten::_foreach_asin", &floating},
-      {"aten::_foreach_atan", &floating},
-      {"aten::_foreach_ceil", &same},
-      {"aten::_foreach_copy_", &in_place<2>},
-      {"aten::_foreach_cos_", &in_place<1>},
-      {"aten::_foreach_cosh", &floating},
-      {"aten::_foreach_cosh_", &in_place<1>},
-      {"aten::_foreach_div.Scalar", &with_scalars<true>},
-      {"aten::_foreach_div.List", &with_list<true>},
-      {"aten::_foreach_div.ScalarList", &with_scalars<true>},
-      {"aten::_foreach_div.Tensor", &with_tensor<true>},
-      {"aten::_foreach_div_.Scalar", &in_place<1>},
-      {"aten::_foreach_div_.List", &in_place<2>},
-      {"aten::_foreach_div_.ScalarList", &in_place<1>},
-      {"aten::_foreach_div_.Tensor", &in_place<1>},
-      {"aten::_foreach_erf", &floating},
-      {"aten::_foreach_erf_", &in_place<1>},
-      {"aten::_foreach_erfc", &floating},
-      {"aten::_foreach_erfc_", &in_place<1>},
-      {"aten::_foreach_exp", &floating},
-      {"aten::_foreach_exp_", &in_place<1>},
-      {"aten::_foreach_frac", &same},
-      {"aten::_foreach_frac_", &in_place<1>},
-      {"aten::_foreach_lerp.List", &same},
-      {"aten::_foreach_lerp.Scalar", &same},
-      {"aten::_foreach_lerp.ScalarList", &same},
-      {"aten::_foreach_lerp_.List", &in_place<3>},
-      {"aten::_foreach_lerp_.Scalar", &in_place<2>},
-      {"aten::_foreach_lerp_.ScalarList", &in_place<2>},
-      {"aten::_foreach_maximum_.Scalar", &in_place<1>},
-      {"aten::_foreach_maximum_.List", &in_place<2>},
-      {"aten::_foreach_maximum_.ScalarList", &in_place<1>},
-      {"aten::_foreach_minimum.Scalar", &with_scalars<false>},
-      {"aten::_foreach_minimum.List", &with_list<false>},
-      {"aten::_foreach_minimum.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_neg", &same},
-      {"aten::_foreach_neg_", &in_place<1>},
-      {"aten::_foreach_pow.List", &with_list<false>},
-      {"aten::_foreach_pow.Scalar", &with_scalars<false>},
-      {"aten::_foreach_pow.ScalarList", &with_scalars<false>},
-      {"aten::_foreach_pow.ScalarAndTensor", &scalar_and_list},
-      {"aten::_foreach_sinh_", &in_place<1>},
-      {"aten::_foreach_sqrt", &floating},
-  };
-  return rows;
-}
+Rows foreach_rows() { return kRows; }
 
 }  // namespace neuron::lazy::shapes

@@ -15,10 +15,13 @@ void index_select(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& index = tensor(args[2]);
   const int64_t dim = wrap(args[1].toInt(), self);
-  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector, but "
-                    "got dim: ", index.dim(), " with type: ", index.scalar_type(),
+  TORCH_CHECK_INDEX(index.dim() <= 1,
+                    "index_select(): Index is supposed to be a vector, but "
+                    "got dim: ",
+                    index.dim(), " with type: ", index.scalar_type(),
                     " and size: ", index.sizes());
-  TORCH_CHECK(is_index(index), "index_select(): Expected dtype int32 or int64 for index but got: ",
+  TORCH_CHECK(is_index(index),
+              "index_select(): Expected dtype int32 or int64 for index but got: ",
               index.scalar_type());
   if (out.is_provided(0)) {
     TORCH_CHECK(self.scalar_type() == out.get(0).scalar_type(),
@@ -26,7 +29,8 @@ void index_select(const IValue* args, ShapeOutputs& out) {
   }
   at::DimVector sizes(self.sizes());
   if (sizes.empty()) {
-    TORCH_CHECK(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
+    TORCH_CHECK(index.numel() == 1,
+                "index_select(): Index to scalar can have only 1 value, got ",
                 index.numel(), " value(s)");
   } else {
     sizes[dim] = index.numel();
@@ -37,12 +41,15 @@ void index_select(const IValue* args, ShapeOutputs& out) {
 void take(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& index = tensor(args[1]);
-  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but "
-              "got ", index.scalar_type());
+  TORCH_CHECK(index.scalar_type() == at::kLong,
+              "take(): Expected a long tensor for index, but "
+              "got ",
+              index.scalar_type());
   if (out.is_provided(0)) {
-    TORCH_CHECK(self.scalar_type() == out.get(0).scalar_type(),
-                "take(): self and out expected to have the same dtype, but got self.dtype = ",
-                self.scalar_type(), " and out.dtype = ", out.get(0).scalar_type());
+    TORCH_CHECK(
+        self.scalar_type() == out.get(0).scalar_type(),
+        "take(): self and out expected to have the same dtype, but got self.dtype = ",
+        self.scalar_type(), " and out.dtype = ", out.get(0).scalar_type());
   }
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0),
                     "take(): tried to take from an empty tensor");
@@ -55,12 +62,15 @@ void put(const IValue* args, ShapeOutputs&) {
   const at::Tensor& source = tensor(args[2]);
   TORCH_CHECK(index.scalar_type() == at::kLong,
               "put_(): Expected a long tensor for index, but got ", index.scalar_type());
-  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
-              "put_(): self and source expected to have the same dtype, but got self.dtype = ",
-              self.scalar_type(), " and source.dtype = ", source.scalar_type());
-  TORCH_CHECK(source.numel() == index.numel(),
-              "put_(): Expected source and index to have the same number of elements, but got "
-              "source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
+  TORCH_CHECK(
+      self.scalar_type() == source.scalar_type(),
+      "put_(): self and source expected to have the same dtype, but got self.dtype = ",
+      self.scalar_type(), " and source.dtype = ", source.scalar_type());
+  TORCH_CHECK(
+      source.numel() == index.numel(),
+      "put_(): Expected source and index to have the same number of elements, but got "
+      "source.numel() = ",
+      source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0),
                     "put_(): Tried to put elements into an empty tensor");
 }
@@ -73,12 +83,14 @@ void index_fill(const IValue* args, ShapeOutputs&) {
   wrap(args[1].toInt(), self);
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   if (args[3].isTensor()) {
-    TORCH_CHECK(tensor(args[3]).dim() == 0,
-                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-                tensor(args[3]).dim(), " dimension(s).");
+    TORCH_CHECK(
+        tensor(args[3]).dim() == 0,
+        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+        tensor(args[3]).dim(), " dimension(s).");
   } else {
-    TORCH_CHECK(self.is_complex() || !args[3].toScalar().isComplex(),
-                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+    TORCH_CHECK(
+        self.is_complex() || !args[3].toScalar().isComplex(),
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   }
 }
 
@@ -91,8 +103,10 @@ void masked_fill(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& mask = tensor(args[1]);
   if (args[2].isTensor()) {
-    TORCH_CHECK(tensor(args[2]).dim() == 0, "masked_fill_ only supports a 0-dimensional value "
-                "tensor, but got tensor with ", tensor(args[2]).dim(), " dimension(s).");
+    TORCH_CHECK(tensor(args[2]).dim() == 0,
+                "masked_fill_ only supports a 0-dimensional value "
+                "tensor, but got tensor with ",
+                tensor(args[2]).dim(), " dimension(s).");
   }
   check_expands_to(self, mask);
   TORCH_CHECK(mask.scalar_type() == at::kBool,
@@ -108,9 +122,10 @@ void masked_scatter(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& mask = tensor(args[1]);
   const at::Tensor& source = tensor(args[2]);
-  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter_: expected self and "
-              "source to have same dtypes but got ", self.scalar_type(), " and ",
-              source.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter_: expected self and "
+              "source to have same dtypes but got ",
+              self.scalar_type(), " and ", source.scalar_type());
   check_expands_to(self, mask);
   TORCH_CHECK(mask.scalar_type() == at::kBool,
               "masked_scatter_ only supports boolean masks, but got mask with dtype ",
@@ -124,9 +139,11 @@ void index_put(const IValue* args, ShapeOutputs&) {
   TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()),
                     "too many indices for tensor of dimension ", self.dim(), " (got ",
                     indices.size(), ")");
-  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and "
-              "destination dtypes match, got ", self.scalar_type(),
-              " for the destination and ", values.scalar_type(), " for the source.");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+              "Index put requires the source and "
+              "destination dtypes match, got ",
+              self.scalar_type(), " for the destination and ", values.scalar_type(),
+              " for the source.");
   for (const IValue& index : indices) {
     if (!index.isTensor() || !index.toTensor().defined()) continue;
     const at::ScalarType dtype = index.toTensor().scalar_type();
@@ -154,21 +171,28 @@ void roll(const IValue* args, ShapeOutputs& out) {
   if (dims.empty() && shifts.size() == 1) {
     return out.set(0, self.sizes(), self.scalar_type());
   }
-  TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ",
-              shifts.size(), ", dims:", dims.size());
-  for (const int64_t dim : dims) c10::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
+  TORCH_CHECK(shifts.size() == dims.size(),
+              "shifts and dimensions must align. shifts: ", shifts.size(),
+              ", dims:", dims.size());
+  for (const int64_t dim : dims)
+    c10::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
   out.set(0, self.sizes(), self.scalar_type());
 }
 
 void channel_shuffle(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const int64_t groups = args[1].toInt();
-  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with "
-              "sizes ", self.sizes());
-  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of "
-              "groups:", groups);
-  TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ",
-              self.size(1), " channels and ", groups, " groups.");
+  TORCH_CHECK(self.dim() > 2,
+              "channel_shuffle expects input with > 2 dims, but got input with "
+              "sizes ",
+              self.sizes());
+  TORCH_CHECK(groups > 0,
+              "Number of groups to divide channels in must be positive. Value of "
+              "groups:",
+              groups);
+  TORCH_CHECK(self.size(1) % groups == 0,
+              "Number of channels must be divisible by groups. Got ", self.size(1),
+              " channels and ", groups, " groups.");
   set_format(out, 0, self.sizes(), self.suggest_memory_format(), self.scalar_type());
 }
 
@@ -181,8 +205,8 @@ void narrow_copy(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK(length >= 0, "narrow(): length must be non-negative.");
   const int64_t size = self.size(dim);
   if (start < 0) start += size;
-  TORCH_CHECK(start >= 0 && start <= size - length, "start (", start, ") + length (", length,
-              ") exceeds dimension size (", size, ").");
+  TORCH_CHECK(start >= 0 && start <= size - length, "start (", start, ") + length (",
+              length, ") exceeds dimension size (", size, ").");
   at::DimVector sizes(self.sizes());
   sizes[dim] = length;
   out.set(0, sizes, self.scalar_type());
@@ -198,11 +222,11 @@ void unfold_backward(const IValue* args, ShapeOutputs& out) {
   out.set(0, ints(args[1]), tensor(args[0]).scalar_type());
 }
 
-
 void repeat(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   at::DimVector sizes = ints(args[1]);
-  TORCH_CHECK(sizes.size() >= static_cast<size_t>(self.dim()), "Number of dimensions of repeat "
+  TORCH_CHECK(sizes.size() >= static_cast<size_t>(self.dim()),
+              "Number of dimensions of repeat "
               "dims can not be smaller than number of dimensions of tensor");
   const size_t lead = sizes.size() - self.dim();
   for (int64_t i = 0; i < self.dim(); ++i) sizes[lead + i] *= self.size(i);

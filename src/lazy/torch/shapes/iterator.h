@@ -1,7 +1,7 @@
 // Shape inference by TensorIterator, for pointwise ops that are not structured.
 //
-// The iterator knows broadcasting, type promotion, the layout of the result, and the checks of
-// a given output; ATen's kernels for these ops build the same one.
+// The iterator knows broadcasting, type promotion, the layout of the result, and the
+// checks of a given output; ATen's kernels for these ops build the same one.
 #pragma once
 
 #include "lazy/torch/shapes/arguments.h"

@@ -12,7 +12,8 @@ namespace {
 // LAPACK writes matrices by columns.
 void set_column_major(ShapeOutputs& out, int64_t i, at::IntArrayRef sizes,
                       at::ScalarType dtype) {
-  const auto strides = at::native::batched_matrix_contiguous_strides(sizes, /*f-contig*/ true);
+  const auto strides =
+      at::native::batched_matrix_contiguous_strides(sizes, /*f-contig*/ true);
   out.set(i, sizes, strides, dtype);
 }
 
@@ -22,10 +23,11 @@ void addbmm(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& b = tensor(args[2]);
   TORCH_CHECK(a.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(b.dim() == 3, "batch2 must be a 3D tensor");
-  TORCH_CHECK(a.size(0) == b.size(0), "batch1 and batch2 must have same number of batches, got ",
-              a.size(0), " and ", b.size(0));
-  TORCH_CHECK(a.size(2) == b.size(1), "Incompatible matrix sizes for bmm (", a.size(1), "x",
-              a.size(2), " and ", b.size(1), "x", b.size(2), ")");
+  TORCH_CHECK(a.size(0) == b.size(0),
+              "batch1 and batch2 must have same number of batches, got ", a.size(0),
+              " and ", b.size(0));
+  TORCH_CHECK(a.size(2) == b.size(1), "Incompatible matrix sizes for bmm (", a.size(1),
+              "x", a.size(2), " and ", b.size(1), "x", b.size(2), ")");
   out.set(0, {a.size(1), b.size(2)}, self.scalar_type());
 }
 
@@ -77,9 +79,11 @@ void householder_product(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& tau = tensor(args[1]);
   TORCH_CHECK(self.dim() >= 2,
               "torch.linalg.householder_product: input must have at least 2 dimensions.");
-  TORCH_CHECK(self.size(-2) >= self.size(-1), "torch.linalg.householder_product: "
+  TORCH_CHECK(self.size(-2) >= self.size(-1),
+              "torch.linalg.householder_product: "
               "input.shape[-2] must be greater than or equal to input.shape[-1]");
-  TORCH_CHECK(self.size(-1) >= tau.size(-1), "torch.linalg.householder_product: input.shape[-1] "
+  TORCH_CHECK(self.size(-1) >= tau.size(-1),
+              "torch.linalg.householder_product: input.shape[-1] "
               "must be greater than or equal to tau.shape[-1]");
   set_column_major(out, 0, self.sizes(), self.scalar_type());
 }
@@ -102,7 +106,8 @@ void geqrf(const IValue* args, ShapeOutputs& out) {
 
 void ormqr(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& other = tensor(args[2]);
-  TORCH_CHECK(tensor(args[0]).dim() >= 2, "torch.ormqr: input must have at least 2 dimensions.");
+  TORCH_CHECK(tensor(args[0]).dim() >= 2,
+              "torch.ormqr: input must have at least 2 dimensions.");
   TORCH_CHECK(other.dim() >= 2, "torch.ormqr: other must have at least 2 dimensions.");
   set_column_major(out, 0, other.sizes(), other.scalar_type());
 }
@@ -118,16 +123,20 @@ void eig(const IValue* args, ShapeOutputs& out) {
 void eigvals(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   at::native::squareCheckInputs(self, "linalg.eigvals");
-  out.set(0, self.sizes().slice(0, self.dim() - 1), c10::toComplexType(self.scalar_type()));
+  out.set(0, self.sizes().slice(0, self.dim() - 1),
+          c10::toComplexType(self.scalar_type()));
 }
 
 void cdist(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& a = tensor(args[0]);
   const at::Tensor& b = tensor(args[1]);
-  TORCH_CHECK(a.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", a.dim(), "D");
-  TORCH_CHECK(b.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", b.dim(), "D");
-  TORCH_CHECK(a.size(-1) == b.size(-1), "X1 and X2 must have the same number of columns. X1: ",
-              a.size(-1), " X2: ", b.size(-1));
+  TORCH_CHECK(a.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", a.dim(),
+              "D");
+  TORCH_CHECK(b.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", b.dim(),
+              "D");
+  TORCH_CHECK(a.size(-1) == b.size(-1),
+              "X1 and X2 must have the same number of columns. X1: ", a.size(-1),
+              " X2: ", b.size(-1));
   at::DimVector sizes = at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2),
                                                  b.sizes().slice(0, b.dim() - 2));
   sizes.push_back(a.size(-2));
@@ -150,8 +159,9 @@ void addr(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& a = tensor(args[1]);
   const at::Tensor& b = tensor(args[2]);
-  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ",
-              a.dim(), "-D and ", b.dim(), "-D");
+  TORCH_CHECK(a.dim() == 1 && b.dim() == 1,
+              "addr: Expected 1-D argument vec1 and vec2, but got ", a.dim(), "-D and ",
+              b.dim(), "-D");
   const at::DimVector sizes = {a.size(0), b.size(0)};
   const bool expands = self.dim() <= 2 && at::is_expandable_to(self.sizes(), sizes);
   TORCH_CHECK(expands, "size mismatch, input: ", self.sizes(), ", v1: ", a.sizes(),

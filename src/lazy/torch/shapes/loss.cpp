@@ -41,10 +41,14 @@ void huber_loss(const IValue* args, ShapeOutputs& out) {
 void nll_loss2d(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const at::Tensor& target = tensor(args[1]);
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got "
-              "targets of dimension: ", target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got "
-              "input of dimension: ", self.dim());
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got "
+              "targets of dimension: ",
+              target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got "
+              "input of dimension: ",
+              self.dim());
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) &&
                   self.size(3) == target.size(2),
               "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());

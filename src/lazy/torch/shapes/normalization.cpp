@@ -7,7 +7,9 @@
 namespace neuron::lazy::shapes {
 namespace {
 
-bool is_narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
+bool is_narrow(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 || dtype == at::kHalf;
+}
 
 // Statistics are float when a narrow input comes with float parameters.
 at::ScalarType stats_dtype(const at::Tensor& input, at::OptionalTensorRef parameter) {
@@ -91,14 +93,18 @@ void layer_norm(const IValue* args, ShapeOutputs& out) {
   const at::DimVector shape = ints(args[1]);
   const auto weight = maybe_tensor(args[2]);
   const auto bias = maybe_tensor(args[3]);
-  TORCH_CHECK(!shape.empty(), "Expected normalized_shape to be at least 1-dimensional, i.e., "
-              "containing at least one element, but got normalized_shape = ", shape);
-  TORCH_CHECK(!weight.has_value() || weight->sizes() == at::IntArrayRef(shape),
-              "Expected weight to be of same shape as normalized_shape, but got weight of shape ",
-              weight->sizes(), " and normalized_shape = ", shape);
-  TORCH_CHECK(!bias.has_value() || bias->sizes() == at::IntArrayRef(shape),
-              "Expected bias to be of same shape as normalized_shape, but got bias of shape ",
-              bias->sizes(), " and normalized_shape = ", shape);
+  TORCH_CHECK(!shape.empty(),
+              "Expected normalized_shape to be at least 1-dimensional, i.e., "
+              "containing at least one element, but got normalized_shape = ",
+              shape);
+  TORCH_CHECK(
+      !weight.has_value() || weight->sizes() == at::IntArrayRef(shape),
+      "Expected weight to be of same shape as normalized_shape, but got weight of shape ",
+      weight->sizes(), " and normalized_shape = ", shape);
+  TORCH_CHECK(
+      !bias.has_value() || bias->sizes() == at::IntArrayRef(shape),
+      "Expected bias to be of same shape as normalized_shape, but got bias of shape ",
+      bias->sizes(), " and normalized_shape = ", shape);
   const at::IntArrayRef sizes = input.sizes();
   const bool fits = sizes.size() >= shape.size() &&
                     sizes.slice(sizes.size() - shape.size()) == at::IntArrayRef(shape);
@@ -128,7 +134,8 @@ void layer_norm_backward(const IValue* args, ShapeOutputs& out) {
   } else {
     out.set_undefined(0);
   }
-  const at::ScalarType dtype = weight.has_value() ? weight->scalar_type() : input.scalar_type();
+  const at::ScalarType dtype =
+      weight.has_value() ? weight->scalar_type() : input.scalar_type();
   for (int i = 1; i < 3; ++i) {
     if (mask[i]) {
       out.set(i, shape, dtype);
@@ -140,16 +147,21 @@ void layer_norm_backward(const IValue* args, ShapeOutputs& out) {
 
 void group_norm(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& input = tensor(args[0]);
-  const int64_t batch = args[3].toInt(), channels = args[4].toInt(), groups = args[6].toInt();
+  const int64_t batch = args[3].toInt(), channels = args[4].toInt(),
+                groups = args[6].toInt();
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
-  TORCH_CHECK(channels % groups == 0, "Expected number of channels in input to be divisible by "
-              "num_groups, but got input of shape ", input.sizes(), " and num_groups=", groups);
+  TORCH_CHECK(channels % groups == 0,
+              "Expected number of channels in input to be divisible by "
+              "num_groups, but got input of shape ",
+              input.sizes(), " and num_groups=", groups);
   for (int i = 1; i < 3; ++i) {
     const auto t = maybe_tensor(args[i]);
     TORCH_CHECK(!t.has_value() || (t->dim() == 1 && t->numel() == channels), "Expected ",
-                i == 1 ? "weight" : "bias", " to be a vector of size equal to the number of "
-                "channels in input, but got ", i == 1 ? "weight" : "bias", " of shape ",
-                t->sizes(), " and input of shape ", input.sizes());
+                i == 1 ? "weight" : "bias",
+                " to be a vector of size equal to the number of "
+                "channels in input, but got ",
+                i == 1 ? "weight" : "bias", " of shape ", t->sizes(),
+                " and input of shape ", input.sizes());
   }
   set_format(out, 0, input.sizes(), input.suggest_memory_format(), input.scalar_type());
   const auto weight = maybe_tensor(args[1]);
@@ -169,7 +181,8 @@ void group_norm_backward(const IValue* args, ShapeOutputs& out) {
   } else {
     out.set_undefined(0);
   }
-  const at::ScalarType dtype = weight.has_value() ? weight->scalar_type() : input.scalar_type();
+  const at::ScalarType dtype =
+      weight.has_value() ? weight->scalar_type() : input.scalar_type();
   for (int i = 1; i < 3; ++i) {
     if (mask[i]) {
       out.set(i, {channels}, dtype);

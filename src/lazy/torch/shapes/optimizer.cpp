@@ -10,12 +10,14 @@ void nothing(const IValue*, ShapeOutputs&) {}
 void fill_scalar(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
   TORCH_CHECK(self.is_complex() || !args[1].toScalar().isComplex(),
-              "value cannot be converted to type ", self.dtype().name(), " without overflow");
+              "value cannot be converted to type ", self.dtype().name(),
+              " without overflow");
 }
 
 void fill_tensor(const IValue* args, ShapeOutputs&) {
   const at::Tensor& value = tensor(args[1]);
-  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+  TORCH_CHECK(value.dim() == 0,
+              "fill_ only supports 0-dimension value tensor but got tensor with ",
               value.dim(), " dimensions.");
 }
 
@@ -26,7 +28,8 @@ void update_scale(const IValue* args, ShapeOutputs&) {
   TORCH_CHECK(growth_tracker.numel() == 1, "growth_tracker must be a 1-element tensor.");
   TORCH_CHECK(scale.numel() == 1, "current_scale must be a 1-element tensor.");
   TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
-  TORCH_CHECK(growth_tracker.scalar_type() == at::kInt, "growth_tracker must be an int tensor.");
+  TORCH_CHECK(growth_tracker.scalar_type() == at::kInt,
+              "growth_tracker must be an int tensor.");
   TORCH_CHECK(scale.scalar_type() == at::kFloat, "current_scale must be a float tensor.");
   TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
 }

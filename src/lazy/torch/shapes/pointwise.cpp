@@ -45,7 +45,8 @@ void logical_not(const IValue* args, ShapeOutputs& out) {
 void is_nan(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   if (is_plain(out, 0, self)) return out.set(0, self.sizes(), at::kBool);
-  if (c10::isIntegralType(self.scalar_type(), true)) return set_like(out, 0, self, at::kBool);
+  if (c10::isIntegralType(self.scalar_type(), true))
+    return set_like(out, 0, self, at::kBool);
   broadcast(out, at::kBool, self);
 }
 
@@ -117,7 +118,9 @@ void log_sigmoid_backward(const IValue* args, ShapeOutputs& out) {
 }
 
 // The weight comes already viewed so that it broadcasts to `self`.
-void prelu_kernel(const IValue* args, ShapeOutputs& out) { set_like(out, 0, tensor(args[0])); }
+void prelu_kernel(const IValue* args, ShapeOutputs& out) {
+  set_like(out, 0, tensor(args[0]));
+}
 
 void prelu_kernel_backward(const IValue* args, ShapeOutputs& out) {
   auto config = at::TensorIteratorConfig();
@@ -139,9 +142,10 @@ void where(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& condition = tensor(args[0]);
   const at::Tensor& a = tensor(args[1]);
   const at::Tensor& b = tensor(args[2]);
-  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
-              "where expected condition to be a boolean tensor, but got a tensor with dtype ",
-              condition.scalar_type());
+  TORCH_CHECK(
+      condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+      "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+      condition.scalar_type());
   at::ScalarType dtype = a.scalar_type();
   if (b.scalar_type() != dtype) {
     at::native::ResultTypeState state = {};
@@ -199,10 +203,9 @@ void mvlgamma(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK(self.scalar_type() != at::kBool,
               "The input tensor may not be a boolean tensor.");
   TORCH_CHECK(p >= 1, "p has to be greater than or equal to 1");
-  const at::ScalarType dtype =
-      c10::isIntegralType(self.scalar_type(), true)
-          ? c10::typeMetaToScalarType(c10::get_default_dtype())
-          : self.scalar_type();
+  const at::ScalarType dtype = c10::isIntegralType(self.scalar_type(), true)
+                                   ? c10::typeMetaToScalarType(c10::get_default_dtype())
+                                   : self.scalar_type();
   if (out.is_provided(0)) {
     const at::ScalarType given = out.get(0).scalar_type();
     TORCH_CHECK(c10::canCast(dtype, given), "mvlgamma: result type ", given,

@@ -1,4 +1,5 @@
-// Random numbers: in-place fills check their parameters at the call, samplers make outputs.
+// Random numbers: in-place fills check their parameters at the call, samplers make
+// outputs.
 #include "lazy/torch/shapes/iterator.h"
 #include "lazy/torch/shapes/table.h"
 
@@ -12,13 +13,18 @@ void no_check(const IValue*, ShapeOutputs&) {}
 void uniform(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
   const double from = args[1].toDouble(), to = args[2].toDouble();
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "\"check_uniform_bounds\" not "
-              "implemented for '", self.scalar_type(), "'");
-  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+              "\"check_uniform_bounds\" not "
+              "implemented for '",
+              self.scalar_type(), "'");
+  TORCH_CHECK(from <= to,
+              "uniform_ expects to return a [from, to) range, but found from=", from,
               " > to=", to);
-  TORCH_CHECK(to - from <= std::numeric_limits<double>::max(), "uniform_ expects to-from <= "
-              "std::numeric_limits<", toString(self.scalar_type()), ">::max(), but found to=",
-              to, " and from=", from, " which result in to-from to exceed the limit");
+  TORCH_CHECK(to - from <= std::numeric_limits<double>::max(),
+              "uniform_ expects to-from <= "
+              "std::numeric_limits<",
+              toString(self.scalar_type()), ">::max(), but found to=", to,
+              " and from=", from, " which result in to-from to exceed the limit");
 }
 
 void normal_inplace(const IValue* args, ShapeOutputs&) {
@@ -27,26 +33,30 @@ void normal_inplace(const IValue* args, ShapeOutputs&) {
 }
 
 void log_normal(const IValue* args, ShapeOutputs&) {
-  TORCH_CHECK(args[2].toDouble() > 0.0, "log_normal_ expects std > 0.0, but found std=",
-              args[2].toDouble());
+  TORCH_CHECK(args[2].toDouble() > 0.0,
+              "log_normal_ expects std > 0.0, but found std=", args[2].toDouble());
 }
 
 void cauchy(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
-  TORCH_CHECK(args[2].toDouble() > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=",
-              args[2].toDouble());
-  TORCH_CHECK(c10::isFloatingType(self.scalar_type()), "Cauchy distribution is a continuous "
-              "probability distribution. dtype must be a floating point but you specified ",
-              self.dtype());
+  TORCH_CHECK(args[2].toDouble() > 0.0,
+              "cauchy_ expects sigma > 0.0, but found sigma=", args[2].toDouble());
+  TORCH_CHECK(
+      c10::isFloatingType(self.scalar_type()),
+      "Cauchy distribution is a continuous "
+      "probability distribution. dtype must be a floating point but you specified ",
+      self.dtype());
 }
 
 void exponential(const IValue* args, ShapeOutputs&) {
   const at::Tensor& self = tensor(args[0]);
-  TORCH_CHECK(args[1].toDouble() > 0.0, "exponential_ expects lambda > 0.0, but found lambda=",
-              args[1].toDouble());
-  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), /*includeBool=*/true),
-              "Exponential distribution is a continuous probability distribution. dtype must be "
-              "a floating point but you specified ", self.dtype());
+  TORCH_CHECK(args[1].toDouble() > 0.0,
+              "exponential_ expects lambda > 0.0, but found lambda=", args[1].toDouble());
+  TORCH_CHECK(
+      !c10::isIntegralType(self.scalar_type(), /*includeBool=*/true),
+      "Exponential distribution is a continuous probability distribution. dtype must be "
+      "a floating point but you specified ",
+      self.dtype());
 }
 
 void geometric(const IValue* args, ShapeOutputs&) {
@@ -63,7 +73,8 @@ void random_to(const IValue* args, ShapeOutputs&) {
 void random_from(const IValue* args, ShapeOutputs&) {
   if (args[2].isNone()) return;
   const int64_t from = args[1].toInt(), to = args[2].toInt();
-  TORCH_CHECK(from < to, "random_ expects 'from' to be less than 'to', but got from=", from,
+  TORCH_CHECK(from < to,
+              "random_ expects 'from' to be less than 'to', but got from=", from,
               " >= to=", to);
 }
 
@@ -120,8 +131,10 @@ void multinomial(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
   const int64_t samples = args[1].toInt();
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(c10::isFloatingType(self.scalar_type()), "multinomial only supports floating-point "
-              "dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(c10::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point "
+              "dtypes for input, got: ",
+              self.scalar_type());
   if (out.is_provided(0)) {
     TORCH_CHECK(out.get(0).scalar_type() == at::kLong,
                 "multinomial expects Long tensor out, got: ", out.get(0).scalar_type());
@@ -145,9 +158,9 @@ void binomial(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK_VALUE(c10::isFloatingType(count.scalar_type()),
                     "binomial only supports floating-point dtypes for count, got: ",
                     count.scalar_type());
-  TORCH_CHECK_VALUE(c10::isFloatingType(prob.scalar_type()),
-                    "binomial only supports floating-point dtypes for prob, got: ",
-                    prob.scalar_type());
+  TORCH_CHECK_VALUE(
+      c10::isFloatingType(prob.scalar_type()),
+      "binomial only supports floating-point dtypes for prob, got: ", prob.scalar_type());
   out.set(0, sizes, count.scalar_type());
 }
 

@@ -13,8 +13,8 @@ std::optional<at::DimVector> maybe_ints(const IValue& v) {
   return v.toDimVector();
 }
 
-at::DimVector reduced_sizes(const at::Tensor& self, const std::optional<at::DimVector>& dims,
-                            bool keepdim) {
+at::DimVector reduced_sizes(const at::Tensor& self,
+                            const std::optional<at::DimVector>& dims, bool keepdim) {
   const at::OptionalIntArrayRef ref =
       dims ? at::OptionalIntArrayRef(at::IntArrayRef(*dims)) : at::OptionalIntArrayRef();
   const auto mask = at::native::make_dim_mask(ref, self.dim());
@@ -52,17 +52,19 @@ void nansum(const IValue* args, ShapeOutputs& out) {
 template <bool is_max>
 void extremum(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
-  TORCH_CHECK(self.numel() > 0, is_max ? "max()" : "min()",
-              ": Expected reduction dim to be specified for input.numel() == 0. Specify the "
-              "reduction dim with the 'dim' argument.");
+  TORCH_CHECK(
+      self.numel() > 0, is_max ? "max()" : "min()",
+      ": Expected reduction dim to be specified for input.numel() == 0. Specify the "
+      "reduction dim with the 'dim' argument.");
   out.set(0, {}, self.scalar_type());
 }
 
 void extremum_out(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
-  TORCH_CHECK(self.device() == out.get(0).device(), "Expected all tensors to be on the same "
-              "device, but found at least two devices, ", self.device(), " and ",
-              out.get(0).device(), "!");
+  TORCH_CHECK(self.device() == out.get(0).device(),
+              "Expected all tensors to be on the same "
+              "device, but found at least two devices, ",
+              self.device(), " and ", out.get(0).device(), "!");
   TORCH_CHECK(c10::canCast(self.scalar_type(), out.get(0).scalar_type()), "result type ",
               self.scalar_type(), " can't be cast to the desired output type ",
               out.get(0).scalar_type());
@@ -78,7 +80,8 @@ void check_not_empty(const at::Tensor& self, int64_t dim, const char* name) {
 }
 
 // Values and int64 indices along one dimension.
-void values_and_indices(const at::Tensor& self, int64_t dim, bool keepdim, ShapeOutputs& out) {
+void values_and_indices(const at::Tensor& self, int64_t dim, bool keepdim,
+                        ShapeOutputs& out) {
   const at::DimVector sizes = without_dim(self, dim, keepdim);
   out.set(0, sizes, self.scalar_type());
   out.set(1, sizes, at::kLong);
@@ -103,8 +106,8 @@ void kthvalue(const IValue* args, ShapeOutputs& out) {
   const int64_t k = args[1].toInt();
   const int64_t dim = wrap(args[2].toInt(), self);
   const int64_t length = self.dim() > 0 ? self.size(dim) : 1;  // a scalar has one element
-  TORCH_CHECK(k >= 1 && k <= length, "kthvalue(): selected number k out of range for dimension ",
-              dim);
+  TORCH_CHECK(k >= 1 && k <= length,
+              "kthvalue(): selected number k out of range for dimension ", dim);
   check_not_empty(self, dim, "kthvalue()");
   values_and_indices(self, dim, args[3].toBool(), out);
 }
@@ -158,21 +161,24 @@ void count_nonzero(const IValue* args, ShapeOutputs& out) {
 
 void trace(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ",
+              self.dim());
   out.set(0, {}, sum_dtype(self, {}));
 }
 
 void dot(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& a = tensor(args[0]);
   const at::Tensor& b = tensor(args[1]);
-  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ",
-              b.dim(), "D tensors");
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "dot : expected both vectors to have same "
-              "dtype, but found ", a.scalar_type(), " and ", b.scalar_type());
-  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(),
-              "] and src [", b.numel(),
-              "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
-              " elements respectively");
+  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(),
+              "D and ", b.dim(), "D tensors");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(),
+              "dot : expected both vectors to have same "
+              "dtype, but found ",
+              a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [",
+              a.numel(), "] and src [", b.numel(),
+              "] to have the same number of elements, but got ", a.numel(), " and ",
+              b.numel(), " elements respectively");
   out.set(0, {}, a.scalar_type());
 }
 

@@ -17,22 +17,26 @@ void constant_pad(const IValue* args, ShapeOutputs& out) {
   const int64_t n = self.dim();
   TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
               pad.size());
-  TORCH_CHECK(n >= static_cast<int64_t>(pad.size() / 2), "Length of pad should be no more than "
-              "twice the number of dimensions of the input. Pad length is ", pad.size(),
-              "while the input has ", n, " dimensions.");
+  TORCH_CHECK(n >= static_cast<int64_t>(pad.size() / 2),
+              "Length of pad should be no more than "
+              "twice the number of dimensions of the input. Pad length is ",
+              pad.size(), "while the input has ", n, " dimensions.");
   at::DimVector sizes(self.sizes());
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     int64_t& size = sizes[n - 1 - i];
     const int64_t padded = size + pad[2 * i] + pad[2 * i + 1];
-    TORCH_CHECK(padded >= 0, "The input size ", size, ", plus negative padding ", pad[2 * i],
-                " and ", pad[2 * i + 1], " resulted in a negative output size, which is invalid. "
-                "Check dimension ", n - 1 - i, " of your input.");
+    TORCH_CHECK(padded >= 0, "The input size ", size, ", plus negative padding ",
+                pad[2 * i], " and ", pad[2 * i + 1],
+                " resulted in a negative output size, which is invalid. "
+                "Check dimension ",
+                n - 1 - i, " of your input.");
     size = padded;
   }
   // Pure cropping is a copy of a view, which keeps the layout of the view.
   if (std::ranges::all_of(pad, [](int64_t p) { return p <= 0; })) {
     const bool is_empty = std::ranges::find(sizes, 0) != sizes.end();
-    if (is_empty || c10::_compute_non_overlapping_and_dense<int64_t>(sizes, self.strides())) {
+    if (is_empty ||
+        c10::_compute_non_overlapping_and_dense<int64_t>(sizes, self.strides())) {
       return out.set(0, sizes, self.strides(), self.scalar_type());
     }
     const auto strides = at::infer_dense_strides(sizes, self.strides());
@@ -51,21 +55,27 @@ void reflection_pad2d(const IValue* args, ShapeOutputs& out) {
     is_valid = self.size(i) != 0 || (n == 3 && i == 0);
   }
   if (n == 3) is_valid = is_valid && self.size(0) != 0;
-  TORCH_CHECK(is_valid, "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and "
-              "other non-zero dimensions for input, but got: ", self.sizes());
+  TORCH_CHECK(is_valid,
+              "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and "
+              "other non-zero dimensions for input, but got: ",
+              self.sizes());
   const int64_t height = self.size(n - 2), width = self.size(n - 1);
-  TORCH_CHECK(pad[0] < width && pad[1] < width, "Argument #4: Padding size should be less than "
-              "the corresponding input dimension, but got: padding (", pad[0], ", ", pad[1],
-              ") at dimension ", n - 1, " of input ", self.sizes());
-  TORCH_CHECK(pad[2] < height && pad[3] < height, "Argument #6: Padding size should be less than "
-              "the corresponding input dimension, but got: padding (", pad[2], ", ", pad[3],
-              ") at dimension ", n - 2, " of input ", self.sizes());
+  TORCH_CHECK(pad[0] < width && pad[1] < width,
+              "Argument #4: Padding size should be less than "
+              "the corresponding input dimension, but got: padding (",
+              pad[0], ", ", pad[1], ") at dimension ", n - 1, " of input ", self.sizes());
+  TORCH_CHECK(pad[2] < height && pad[3] < height,
+              "Argument #6: Padding size should be less than "
+              "the corresponding input dimension, but got: padding (",
+              pad[2], ", ", pad[3], ") at dimension ", n - 2, " of input ", self.sizes());
   at::DimVector sizes(self.sizes());
   sizes[n - 2] += pad[2] + pad[3];
   sizes[n - 1] += pad[0] + pad[1];
-  TORCH_CHECK(sizes[n - 1] >= 1 || sizes[n - 2] >= 1, "input (H: ", height, ", W: ", width,
-              ") is too small. Calculated output H: ", sizes[n - 2], " W: ", sizes[n - 1]);
-  const auto format = n == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  TORCH_CHECK(sizes[n - 1] >= 1 || sizes[n - 2] >= 1, "input (H: ", height,
+              ", W: ", width, ") is too small. Calculated output H: ", sizes[n - 2],
+              " W: ", sizes[n - 1]);
+  const auto format =
+      n == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
   set_format(out, 0, sizes, format, self.scalar_type());
 }
 
@@ -74,8 +84,8 @@ void pad_backward(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& grad = tensor(args[0]);
   const at::Tensor& self = tensor(args[1]);
   const at::DimVector pad = ints(args[2]);
-  TORCH_CHECK(pad.size() == 2 * N, "padding size is expected to be ", 2 * N, ", but got: ",
-              pad.size());
+  TORCH_CHECK(pad.size() == 2 * N, "padding size is expected to be ", 2 * N,
+              ", but got: ", pad.size());
   const int64_t n = self.dim();
   constexpr std::array<const char*, 3> kNames = {"width", "height", "depth"};
   for (int i = 0; i < N; ++i) {
@@ -115,8 +125,8 @@ void grid_sampler_backward(const IValue* args, ShapeOutputs& out) {
 
 void im2col(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
-  const at::DimVector kernel = ints(args[1]), dilation = ints(args[2]), padding = ints(args[3]),
-                      stride = ints(args[4]);
+  const at::DimVector kernel = ints(args[1]), dilation = ints(args[2]),
+                      padding = ints(args[3]), stride = ints(args[4]);
   TORCH_CHECK(kernel.size() == 2, "It is expected kernel_size equals to 2, but got size ",
               kernel.size());
   TORCH_CHECK(dilation.size() == 2, "It is expected dilation equals to 2, but got size ",
@@ -126,12 +136,15 @@ void im2col(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK(stride.size() == 2, "It is expected stride equals to 2, but got size ",
               stride.size());
   at::native::im2col_shape_check(self, at::Tensor(), kernel[0], kernel[1], dilation[0],
-                                 dilation[1], padding[0], padding[1], stride[0], stride[1]);
+                                 dilation[1], padding[0], padding[1], stride[0],
+                                 stride[1]);
   const int64_t n = self.dim();
   int64_t length = 1;
   for (int i = 0; i < 2; ++i) {
-    length *= (self.size(n - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) /
-                  stride[i] + 1;
+    length *=
+        (self.size(n - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) /
+            stride[i] +
+        1;
   }
   const int64_t planes = self.size(n - 3) * kernel[0] * kernel[1];
   if (n == 4) {
@@ -143,8 +156,9 @@ void im2col(const IValue* args, ShapeOutputs& out) {
 
 void col2im(const IValue* args, ShapeOutputs& out) {
   const at::Tensor& self = tensor(args[0]);
-  const at::DimVector output = ints(args[1]), kernel = ints(args[2]), dilation = ints(args[3]),
-                      padding = ints(args[4]), stride = ints(args[5]);
+  const at::DimVector output = ints(args[1]), kernel = ints(args[2]),
+                      dilation = ints(args[3]), padding = ints(args[4]),
+                      stride = ints(args[5]);
   TORCH_CHECK(output.size() == 2, "It is expected output_size equals to 2, but got size ",
               output.size());
   TORCH_CHECK(kernel.size() == 2, "It is expected kernel_size equals to 2, but got size ",
@@ -155,9 +169,9 @@ void col2im(const IValue* args, ShapeOutputs& out) {
               padding.size());
   TORCH_CHECK(stride.size() == 2, "It is expected stride equals to 2, but got size ",
               stride.size());
-  at::native::col2im_shape_check(self, at::Tensor(), output[0], output[1], kernel[0], kernel[1],
-                                 dilation[0], dilation[1], padding[0], padding[1], stride[0],
-                                 stride[1]);
+  at::native::col2im_shape_check(self, at::Tensor(), output[0], output[1], kernel[0],
+                                 kernel[1], dilation[0], dilation[1], padding[0],
+                                 padding[1], stride[0], stride[1]);
   const int64_t channels = self.size(self.dim() - 2) / (kernel[0] * kernel[1]);
   if (self.dim() == 3) {
     out.set(0, {self.size(0), channels, output[0], output[1]}, self.scalar_type());

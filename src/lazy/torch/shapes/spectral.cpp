@@ -1,5 +1,5 @@
-// Fourier transforms, with the layout of the CPU library: batch dimensions outermost in stride
-// order, transformed dimensions innermost in the order of the transform.
+// Fourier transforms, with the layout of the CPU library: batch dimensions outermost in
+// stride order, transformed dimensions innermost in the order of the transform.
 #include "lazy/torch/shapes/arguments.h"
 #include "lazy/torch/shapes/table.h"
 
@@ -40,7 +40,8 @@ void c2c(const IValue* args, ShapeOutputs& out) {
   TORCH_CHECK(self.is_complex(), "Expected self.is_complex() to be true, but got false.");
   const at::DimVector dims = sorted(ints(args[1]), self.strides(), false);
   if (dims.empty()) return set_like(out, 0, self);
-  out.set(0, self.sizes(), layout(self.strides(), self.sizes(), dims), self.scalar_type());
+  out.set(0, self.sizes(), layout(self.strides(), self.sizes(), dims),
+          self.scalar_type());
 }
 
 void r2c(const IValue* args, ShapeOutputs& out) {
@@ -75,12 +76,9 @@ void c2r(const IValue* args, ShapeOutputs& out) {
 
 Rows spectral_rows() {
   static constexpr Row rows[] = {
-      {"aten::_fft_c2c", &c2c},
-      {"aten::_fft_c2c.out", &c2c},
-      {"aten::_fft_r2c", &r2c},
-      {"aten::_fft_r2c.out", &r2c},
-      {"aten::_fft_c2r", &c2r},
-      {"aten::_fft_c2r.out", &c2r},
+      {"aten::_fft_c2c", &c2c}, {"aten::_fft_c2c.out", &c2c},
+      {"aten::_fft_r2c", &r2c}, {"aten::_fft_r2c.out", &r2c},
+      {"aten::_fft_c2r", &c2r}, {"aten::_fft_c2r.out", &c2r},
   };
   return rows;
 }

@@ -1,10 +1,10 @@
 // Runs one of PyTorch's structured meta classes as a shape function.
 //
-// A meta class is plain C++: it reads its arguments' metadata and reports each output through
-// a virtual call. We derive from it, unpack the boxed arguments by the types of its `meta`
-// member, and forward the reports. Metas on TensorIterator are told that they compute for a
-// meta device: then the iterator neither casts, nor allocates, nor asks any operand for its
-// mutable data pointer (which would run pending work).
+// A meta class is plain C++: it reads its arguments' metadata and reports each output
+// through a virtual call. We derive from it, unpack the boxed arguments by the types of
+// its `meta` member, and forward the reports. Metas on TensorIterator are told that they
+// compute for a meta device: then the iterator neither casts, nor allocates, nor asks any
+// operand for its mutable data pointer (which would run pending work).
 #pragma once
 
 #include "lazy/torch/shape.h"
@@ -21,7 +21,8 @@
 
 namespace neuron::lazy::shapes {
 
-/// Holds one unboxed argument alive while `meta` runs; `get` gives it in the parameter's type.
+/// Holds one unboxed argument alive while `meta` runs; `get` gives it in the parameter's
+/// type.
 template <class T>
 struct Unboxed;
 
@@ -36,7 +37,8 @@ template <>
 struct Unboxed<at::OptionalTensorRef> {
   at::OptionalTensorRef value;
   explicit Unboxed(const c10::IValue& v) {
-    if (v.isTensor() && v.toTensor().defined()) value = at::OptionalTensorRef(v.toTensor());
+    if (v.isTensor() && v.toTensor().defined())
+      value = at::OptionalTensorRef(v.toTensor());
   }
   at::OptionalTensorRef get() const { return value; }
 };
@@ -73,7 +75,8 @@ struct Unboxed<at::OptionalIntArrayRef> {
     if (!v.isNone()) value = v.toDimVector();
   }
   at::OptionalIntArrayRef get() const {
-    return value ? at::OptionalIntArrayRef(at::IntArrayRef(*value)) : at::OptionalIntArrayRef();
+    return value ? at::OptionalIntArrayRef(at::IntArrayRef(*value))
+                 : at::OptionalIntArrayRef();
   }
 };
 
@@ -121,8 +124,8 @@ class StructuredShape final : public Meta {
   static constexpr bool kIsIterator = std::is_base_of_v<at::TensorIteratorBase, Meta>;
 
  public:
-  /// `format` is for the few kernels that lay out their result otherwise than the meta says.
-  /// `first` is the number of the output that the meta calls 0.
+  /// `format` is for the few kernels that lay out their result otherwise than the meta
+  /// says. `first` is the number of the output that the meta calls 0.
   explicit StructuredShape(ShapeOutputs& out, std::optional<at::MemoryFormat> format = {},
                            int64_t first = 0)
       : out_(out), format_(format), first_(first) {
@@ -155,8 +158,8 @@ class StructuredShape final : public Meta {
 };
 
 template <class Meta, class Result, class... Args, size_t... I>
-void run_meta(const c10::IValue* args, StructuredShape<Meta>& op, Result (Meta::*)(Args...),
-              std::index_sequence<I...>) {
+void run_meta(const c10::IValue* args, StructuredShape<Meta>& op,
+              Result (Meta::*)(Args...), std::index_sequence<I...>) {
   std::tuple<Unboxed<Args>...> unboxed(args[I]...);
   op.meta(std::get<I>(unboxed).get()...);
 }
