@@ -12,7 +12,7 @@ COLUMNS = 90
 # A C++ function of the outermost level, as clang-format lays it out: its head starts in
 # column 0 and ends in `{`; its end is a lone brace in column 0.
 NOT_HEAD = "namespace|struct|class|enum|union|extern|template|using"
-HEAD = re.compile(rf"(?!{NOT_HEAD})[A-Za-z].*\{{$")
+HEAD = re.compile(rf"(?!{NOT_HEAD})[A-Za-z].*(?<!= )\{{$")  # a table is not a function
 
 
 def is_code(file: File) -> bool:
