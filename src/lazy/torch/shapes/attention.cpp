@@ -57,6 +57,7 @@ Rows attention_rows() {
       {"aten::_scaled_dot_product_flash_attention_for_cpu", &flash_attention},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
        &flash_attention_backward},
+      {"aten::_transformer_encoder_layer_fwd", &contiguous_like<0>},
   };
   return rows;
 }
