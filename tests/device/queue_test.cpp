@@ -211,12 +211,12 @@ TEST_F(QueueTest, UpdatingKeepsTheFailure) {
 TEST_F(QueueTest, TheFirstErrorOfAStreamIsKeptUntilItIsTakenOnce) {
   run(&fail_first);
   run(&fail_second);
-  EXPECT_TRUE(queue_.has_error(stream_));
-  EXPECT_FALSE(queue_.has_error(other_));
+  EXPECT_NE(queue_.error_number(stream_), 0u);
+  EXPECT_EQ(queue_.error_number(other_), 0u);
   const ErrorPtr error = queue_.take_error(stream_);
   ASSERT_NE(error, nullptr);
   EXPECT_EQ(error->message, "first");
-  EXPECT_FALSE(queue_.has_error(stream_));
+  EXPECT_EQ(queue_.error_number(stream_), 0u);
   EXPECT_EQ(queue_.take_error(stream_), nullptr);
 }
 
@@ -236,7 +236,7 @@ TEST_F(QueueTest, APassedOnErrorIsNotANewErrorOfTheStream) {
   run(&fail_first, {}, {bad});
   EXPECT_NE(queue_.take_error(stream_), nullptr);
   run(&do_nothing, {bad}, {});
-  EXPECT_FALSE(queue_.has_error(stream_));
+  EXPECT_EQ(queue_.error_number(stream_), 0u);
   memory_.release_storage(bad);
 }
 

@@ -152,7 +152,7 @@ TEST_F(CoreStreamsTest, AReadWaitsForTheWriterAndNotForReaders) {
   EXPECT_TRUE(core_.is_written(*buffer));
   EXPECT_FALSE(core_.is_idle(*buffer));
   open_gate();
-  core_.wait_for_use(*buffer, WindowEnd::kHostWrite);
+  core_.wait_for_use(*buffer, WindowEnd::kPointerTaken);
   EXPECT_TRUE(core_.is_idle(*buffer));
   drop(buffer);
 }
@@ -160,9 +160,9 @@ TEST_F(CoreStreamsTest, AReadWaitsForTheWriterAndNotForReaders) {
 TEST_F(CoreStreamsTest, AWriteByTheHostWaitsForReaders) {
   device::Buffer* buffer = new_buffer();
   record(0, note(1), {buffer});
-  core_.wait_for_use(*buffer, WindowEnd::kHostWrite);
+  core_.wait_for_use(*buffer, WindowEnd::kPointerTaken);
   EXPECT_EQ(order_, (std::vector<int>{1}));
-  EXPECT_EQ(ends(WindowEnd::kHostWrite), 1u);
+  EXPECT_EQ(ends(WindowEnd::kPointerTaken), 1u);
   drop(buffer);
 }
 
