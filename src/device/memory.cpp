@@ -29,7 +29,15 @@ uint8_t size_class_of(uint64_t nbytes) {
   return static_cast<uint8_t>(std::bit_width(std::max<uint64_t>(nbytes, 64) - 1));
 }
 
-}  // namespace
+// Records live as long as the process, so the per-thread lists need no destructor.
+LocalRecords& local_list(uint16_t device_index, uint8_t size_class) {
+  using Lists = std::array<LocalRecords, Memory::kClasses>;
+  static NEURON_THREAD_SLOT std::array<Lists*, Memory::kMaxDevices>* lists = nullptr;
+  if (lists == nullptr) lists = new std::array<Lists*, Memory::kMaxDevices>{};
+  Lists*& mine = (*lists)[device_index];
+  if (mine == nullptr) mine = new Lists;
+  return (*mine)[size_class];
+}
 
 // Adds without a bus lock where only this thread writes.
 inline void add_owned(std::atomic<int64_t>& total, int64_t amount) {
@@ -42,6 +50,8 @@ inline void raise_peak(std::atomic<int64_t>& peak, int64_t now) {
          !peak.compare_exchange_weak(high, now, std::memory_order_relaxed)) {
   }
 }
+
+}  // namespace
 
 void Memory::count(std::atomic<int64_t> MemoryTotals::* total, int64_t amount) {
   if (std::this_thread::get_id() == owner_) {
@@ -156,16 +166,6 @@ Buffer* Memory::new_record(uint8_t size_class) {
   std::lock_guard lock(records_mutex_);
   by_address_[start] = buffer;
   return buffer;
-}
-
-// Records live as long as the process, so the per-thread lists need no destructor.
-static LocalRecords& local_list(uint16_t device_index, uint8_t size_class) {
-  using Lists = std::array<LocalRecords, Memory::kClasses>;
-  static NEURON_THREAD_SLOT std::array<Lists*, Memory::kMaxDevices>* lists = nullptr;
-  if (lists == nullptr) lists = new std::array<Lists*, Memory::kMaxDevices>{};
-  Lists*& mine = (*lists)[device_index];
-  if (mine == nullptr) mine = new Lists;
-  return (*mine)[size_class];
 }
 
 Buffer* Memory::allocate(uint64_t nbytes) {

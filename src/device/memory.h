@@ -118,7 +118,6 @@ class Memory {
 
   int64_t sum(std::atomic<int64_t> MemoryTotals::* total) const;
   void count(std::atomic<int64_t> MemoryTotals::* total, int64_t amount);
-  MemoryTotals& totals();
   void count_reserved(int64_t bytes, int64_t segments);
 
   const std::thread::id owner_;  // the thread that made this core: it records most

@@ -154,14 +154,7 @@ bool Queue::run_until(const std::function<bool()>& is_done) {
 }
 
 void Queue::drain() {
-  BlockingRegion region;
-  in_scope([this] {
-    bool more = true;
-    while (more) {
-      std::lock_guard execution(execution_mutex_);
-      more = run_next();
-    }
-  });
+  run_until([] { return false; });
 }
 
 ErrorPtr Queue::take_error(StreamState& stream) {

@@ -5,10 +5,9 @@
 //  1. Programs run one after the other, in the order of `submit`, whichever stream they
 //     belong to (streams share one hardware queue).
 //  2. A stream's `completed` sequence number rises only after the program's last step.
-//  3. A failing step stores its error on every buffer it would have written; steps that
-//  read
-//     such a buffer are skipped and pass the error on. The first error of a stream is
-//     kept until somebody takes it.
+//  3. A failing step stores its error on every buffer it would have written. Steps that
+//     read such a buffer are skipped and pass the error on. The first error of a stream
+//     is kept until somebody takes it.
 //
 // A thread that waits runs pending programs itself instead of sleeping through two
 // wake-ups.
@@ -67,7 +66,7 @@ class Queue {
   /// The place of the stream's stored error among all errors of the queue, 0 for none.
   uint64_t error_number(StreamState& stream);
 
-  /// True while a thread is blocked in `wait`: the host is idle.
+  /// True while a thread waits and runs programs itself.
   bool host_waits() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
   /// Drops what has not started, waits for what has, ends the worker. Further submissions

@@ -161,29 +161,21 @@ void Core::flush_all(WindowEnd end) {
 
 uint32_t Core::wait_for_write(device::Buffer& buffer, WindowEnd end) {
   StreamPoint point;
-  const Site site = capture_site();
-  BlockingRegion region;
   {
     std::lock_guard lock(mutex_);
     point = {buffer.write_stream, buffer.last_write};
-    Stream& stream = *streams_[point.stream];
-    if (point.sequence == stream.sequence) flush_locked(stream, end, site);
   }
-  queue_.wait(streams_[point.stream]->state, point.sequence);
+  wait(point, end);
   return point.stream;
 }
 
 void Core::wait_for_use(device::Buffer& buffer, WindowEnd end) {
   StreamPoint point;
-  const Site site = capture_site();
-  BlockingRegion region;
   {
     std::lock_guard lock(mutex_);
     point = {buffer.use_stream, buffer.last_use};
-    Stream& stream = *streams_[point.stream];
-    if (point.sequence == stream.sequence) flush_locked(stream, end, site);
   }
-  queue_.wait(streams_[point.stream]->state, point.sequence);
+  wait(point, end);
 }
 
 bool Core::is_idle(device::Buffer& buffer) {

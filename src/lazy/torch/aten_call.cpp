@@ -50,13 +50,11 @@ bool takes_cpu_indices(const std::string& name) {
          name == "aten::_unsafe_index" || name == "aten::_unsafe_index_put";
 }
 
-const c10::OperatorHandle& cpu_convolution() {
+void run_convolution(torch::jit::Stack* stack) {
   static const c10::OperatorHandle op =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
-  return op;
+  op.callBoxed(stack);
 }
-
-void run_convolution(torch::jit::Stack* stack) { cpu_convolution().callBoxed(stack); }
 
 // `convolution_backward` also wants the sizes of the bias.
 void run_convolution_backward(torch::jit::Stack* stack) {

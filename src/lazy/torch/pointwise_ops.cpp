@@ -48,7 +48,7 @@ bool is_same_plain(const Tensor& a, const Tensor& b) {
          b.is_contiguous() && b.device() == a.device();
 }
 
-// A Python number; double or a small integer, so that a double holds it.
+// A Python number, which the node keeps as a double or as an integer.
 bool is_number(const Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!impl->is_wrapped_number() || !impl->is_cpu()) return false;
@@ -175,12 +175,11 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
 
 // The entries on the Autograd key: they save the generated autograd kernel where no
 // gradient can be asked for. Laws:
-//  1. An entry records at once only if nothing but the device is active below autograd
-//  (else a
-//     FakeTensor or a mode would be passed over).
+//  1. An entry records at once only if nothing but the device is active below autograd;
+//     else a FakeTensor or a mode would be passed over.
 //  2. Else it reaches the generated kernel through the unused backend PrivateUse3, whose
-//  kernel
-//     is the same recorder; the key set is masked first, or tracing would come back here.
+//     kernel is the same recorder. The key set is masked first, or tracing would come
+//     back here.
 bool needs_no_gradient(const Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (impl->autograd_meta() == nullptr) return true;

@@ -58,6 +58,11 @@ class BoxedRecorder {
   void infer_outputs(ShapeOutputs& outputs);
   void take_operands(AtenCall& call);
   void take_operand(AtenCall& call, const at::Tensor& tensor, size_t arg, int element);
+  void take_fresh_outputs(AtenCall& call, const ShapeOutputs& outputs);
+  void move_cpu_indices();
+  void check_tensors();
+  void draw_numbers(AtenCall& call);
+  void record_call(std::unique_ptr<AtenCall> call, const ShapeOutputs& outputs);
   c10::IValue blank(const at::Tensor& tensor) const;
   void push_results(ShapeOutputs& outputs);
 
@@ -234,67 +239,82 @@ void BoxedRecorder::push_results(ShapeOutputs& outputs) {
   for (c10::IValue& result : results) stack_->push_back(std::move(result));
 }
 
-void BoxedRecorder::run() {
-  find_device();
-  if (recipe_.takes_cpu_indices) {
-    auto indices = args_[1].toOptionalTensorList();
-    for (size_t k = 0; k < indices.size(); ++k) {
-      const std::optional<at::Tensor> index = indices.get(k);
-      if (index.has_value() && index->defined() && index->device().is_cpu()) {
-        indices.set(k, index->to(c10::Device(c10::kPrivateUse1, device_)));
-      }
+// Indices may lie on the host, as on other devices; they are copied over.
+void BoxedRecorder::move_cpu_indices() {
+  auto indices = args_[1].toOptionalTensorList();
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const std::optional<at::Tensor> index = indices.get(k);
+    if (index.has_value() && index->defined() && index->device().is_cpu()) {
+      indices.set(k, index->to(c10::Device(c10::kPrivateUse1, device_)));
     }
   }
+}
+
+void BoxedRecorder::check_tensors() {
   for_each_tensor([&](const at::Tensor& tensor, size_t arg, int) {
     check_tensor(tensor, arg);
-    if (recipe_.has_out && recipe_.args[arg].is_write)
+    if (recipe_.has_out && recipe_.args[arg].is_write) {
       at::assert_no_internal_overlap(tensor);
-  });
-  ShapeOutputs outputs(&make_output, &device_);
-  infer_outputs(outputs);
-
-  auto call = std::make_unique<AtenCall>(recipe_);
-  take_operands(*call);
-  if (recipe_.is_random) {
-    std::optional<at::Generator> generator;
-    uint64_t count = 1;
-    for (size_t i = 0; i < recipe_.args.size(); ++i) {
-      if (args_[i].isGenerator()) generator = args_[i].toGenerator();
-      if (args_[i].isTensor())
-        count = std::max<uint64_t>(count, args_[i].toTensor().numel());
     }
-    const auto draw = draw_from(generator, device_, count);
-    call->seed = draw.seed;
-    call->offset = draw.offset;
+  });
+}
+
+// The place in the random stream is taken now, whenever the call will run.
+void BoxedRecorder::draw_numbers(AtenCall& call) {
+  std::optional<at::Generator> generator;
+  uint64_t count = 1;
+  for (size_t i = 0; i < recipe_.args.size(); ++i) {
+    if (args_[i].isGenerator()) generator = args_[i].toGenerator();
+    if (args_[i].isTensor()) {
+      count = std::max<uint64_t>(count, args_[i].toTensor().numel());
+    }
   }
-  // Fresh outputs.
-  c10::SmallVector<at::Tensor, 4> written;
-  const size_t num_outputs = outputs.size();
-  for (size_t k = 0; k < num_outputs; ++k) {
+  const auto draw = draw_from(generator, device_, count);
+  call.seed = draw.seed;
+  call.offset = draw.offset;
+}
+
+void BoxedRecorder::take_fresh_outputs(AtenCall& call, const ShapeOutputs& outputs) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
     if (outputs.is_provided(k)) continue;
     const at::Tensor& tensor = outputs.get(k);
     const bool has_bytes = tensor.defined() && tensor.numel() > 0;
-    call->results.push_back(has_bytes ? static_cast<int32_t>(operands_.size()) : -1);
+    call.results.push_back(has_bytes ? static_cast<int32_t>(operands_.size()) : -1);
     if (has_bytes) {
       operands_.push_back(operand_of(tensor, ir::Operand::kWrites));
       writes_bytes_ = true;
     }
   }
-  recipe_.track->calls.fetch_add(1, std::memory_order_relaxed);
-  if (writes_bytes_) {
-    OpSpec op;
-    op.op = recipe_.op;
-    op.operands = {operands_.data(), operands_.size()};
-    op.call = std::move(call);
-    op.site = capture_site();
-    record_op(device_, std::move(op));
-    for_each_tensor([&](const at::Tensor& tensor, size_t arg, int) {
-      if (recipe_.args[arg].is_write && is_neuron(tensor)) arm(tensor);
-    });
-    for (size_t k = 0; k < num_outputs; ++k) {
-      if (!outputs.is_provided(k) && outputs.get(k).defined()) arm(outputs.get(k));
-    }
+}
+
+void BoxedRecorder::record_call(std::unique_ptr<AtenCall> call,
+                                const ShapeOutputs& outputs) {
+  OpSpec op;
+  op.op = recipe_.op;
+  op.operands = {operands_.data(), operands_.size()};
+  op.call = std::move(call);
+  op.site = capture_site();
+  record_op(device_, std::move(op));
+  for_each_tensor([&](const at::Tensor& tensor, size_t arg, int) {
+    if (recipe_.args[arg].is_write && is_neuron(tensor)) arm(tensor);
+  });
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!outputs.is_provided(k) && outputs.get(k).defined()) arm(outputs.get(k));
   }
+}
+
+void BoxedRecorder::run() {
+  find_device();
+  if (recipe_.takes_cpu_indices) move_cpu_indices();
+  check_tensors();
+  ShapeOutputs outputs(&make_output, &device_);
+  infer_outputs(outputs);
+  auto call = std::make_unique<AtenCall>(recipe_);
+  take_operands(*call);
+  if (recipe_.is_random) draw_numbers(*call);
+  take_fresh_outputs(*call, outputs);
+  recipe_.track->calls.fetch_add(1, std::memory_order_relaxed);
+  if (writes_bytes_) record_call(std::move(call), outputs);
   push_results(outputs);
 }
 

@@ -22,11 +22,20 @@ void materialize(c10::StorageImpl* storage) {
   core_at(view.buffer->device_index).wait_for_use(*view.buffer, WindowEnd::kPointerTaken);
 }
 
+// A tensor over new storage of `nbytes`, its sizes still to be set.
+at::Tensor make_unsized(size_t nbytes, caffe2::TypeMeta dtype, int device_index) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
+      allocate_data(nbytes, device_index), neuron_allocator(), /*resizable=*/true);
+  return at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype);
+}
+
 }  // namespace
 
 InferenceScope::InferenceScope() { ++inferring; }
 InferenceScope::~InferenceScope() { --inferring; }
-bool InferenceScope::is_active() { return inferring > 0; }
 
 void delete_storage(void* context) {
   if (context == nullptr || in_bad_fork()) return;
@@ -51,12 +60,7 @@ at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides,
   } else {
     nbytes = at::detail::computeStorageNbytes(sizes, strides, meta.itemsize());
   }
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
-      allocate_data(nbytes, device_index), neuron_allocator(), /*resizable=*/true);
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), meta);
+  at::Tensor tensor = make_unsized(nbytes, meta, device_index);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!strides.empty()) {
     impl->set_sizes_and_strides(sizes, strides);
@@ -69,13 +73,7 @@ at::Tensor make_tensor(at::IntArrayRef sizes, at::IntArrayRef strides,
 at::Tensor make_tensor_like(const at::Tensor& like) {
   const c10::TensorImpl* shape = like.unsafeGetTensorImpl();
   const size_t nbytes = static_cast<size_t>(shape->numel()) * shape->itemsize();
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(nbytes)),
-      allocate_data(nbytes, shape->device().index()), neuron_allocator(),
-      /*resizable=*/true);
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), shape->dtype());
+  at::Tensor tensor = make_unsized(nbytes, shape->dtype(), shape->device().index());
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape->sizes());
   return tensor;
 }

@@ -65,7 +65,6 @@ class InferenceScope {
  public:
   InferenceScope();
   ~InferenceScope();
-  static bool is_active();
 };
 
 inline bool is_neuron(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
