@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ir/plan.h"
+#include "ir/pointwise.h"
 
 namespace neuron::cache {
 
@@ -24,10 +24,13 @@ struct KeyHash {
   size_t operator()(const Key& key) const { return key.hash; }
 };
 
-/// Writes the key of `kernel` into `key`, whose memory is reused. In the key: ops,
-/// dtypes, ranks, layout classes (contiguous or strided), access, which operands share a
-/// buffer; of a call only that it is one, since it brings its own code. Not in it: sizes,
-/// strides, offsets, numbers, addresses.
-void make_key(const ir::Graph& graph, const ir::Kernel& kernel, Key& key);
+/// Writes the key of a kernel that is one node into `key`, whose memory is reused. In the
+/// key: op, dtypes, ranks, layout classes (contiguous or strided), access, which operands
+/// share a buffer; of a call only that it is one, since it brings its own code. Not in it:
+/// sizes, strides, offsets, numbers, addresses.
+void make_key(const ir::Graph& graph, const ir::Node& node, Key& key);
+
+/// The same for fused pointwise code, which is in relative form already.
+void make_key(const ir::PointwiseCode& code, Key& key);
 
 }  // namespace neuron::cache

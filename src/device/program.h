@@ -36,7 +36,8 @@ struct Access {
 /// in its slice of `releases` have no further reader in this program.
 struct Step {
   const Executable* executable = nullptr;
-  uint32_t node = 0;  // meaning known to the maker: the recorded node
+  uint32_t node = 0;    // meaning known to the maker: the first recorded node,
+  uint32_t kernel = 0;  // and the planned kernel
   uint32_t first_access = 0, num_accesses = 0;
   uint32_t first_release = 0, num_releases = 0;
 };

@@ -92,6 +92,10 @@ void Core::record(uint32_t stream_id, OpSpec op) {
   node.first_operand = static_cast<uint32_t>(graph.operands.size());
   node.num_operands = static_cast<uint32_t>(op.operands.size());
   node.number_kinds = op.number_kinds;
+  node.number_slots = op.number_slots;
+  node.code = op.code;
+  node.dtype = op.dtype;
+  node.variant = op.variant;
   node.numbers[0] = op.numbers[0];
   node.numbers[1] = op.numbers[1];
   node.site = op.site;

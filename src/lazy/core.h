@@ -41,6 +41,10 @@ struct OpSpec {
   std::span<const OperandSpec> operands;
   ir::Number numbers[2] = {{0.0}, {0.0}};
   uint8_t number_kinds = 0;
+  uint8_t number_slots = 0;  // of a native pointwise op; see ir::Node
+  ir::Code code = ir::Code::kNone;
+  ir::DType dtype = ir::DType::kFloat32;
+  uint16_t variant = 0;
   std::unique_ptr<ir::Call> call;
   Site site;
 };

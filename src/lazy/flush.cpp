@@ -3,19 +3,31 @@
 // Executable::run.
 #include "lazy/flush.h"
 
-#include "fusion/pipeline.h"
+#include "lazy/native.h"
 
 namespace neuron::lazy {
 namespace {
 
-// key -> cache -> compile: the code for one kernel.
-const device::Executable* executable_for(const ir::Graph& graph, const ir::Kernel& kernel,
-                                         Road& road) {
+// Whether anybody can see a buffer after this window: a tensor, or a later window.
+void find_visible(const WindowProgram& program, std::vector<uint8_t>& is_visible) {
+  is_visible.resize(program.buffers.size());
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const device::Buffer& buffer = *program.buffers[b];
+    is_visible[b] = buffer.storage_alive.load(std::memory_order_acquire) ||
+                    buffer.refs.load(std::memory_order_acquire) > 1;
+  }
+}
+
+// key -> cache -> compile: the code for a kernel.
+const device::Executable* executable_for(const ir::Graph& graph, const ir::Plan& plan,
+                                         const ir::Kernel& kernel, Road& road) {
+  if (kernel.is_pointwise()) return &pointwise_executable();
   static thread_local cache::Key key;
-  cache::make_key(graph, kernel, key);
+  const ir::Node& node = graph.nodes[plan.nodes_of(kernel)[0]];
+  cache::make_key(graph, node, key);
   const device::Executable* executable = road.executables.find(key);
   if (executable == nullptr) {
-    executable = road.find_executable(graph, kernel);
+    executable = road.find_executable(graph, node);
     road.executables.insert(key, executable);
   }
   return executable;
@@ -24,23 +36,32 @@ const device::Executable* executable_for(const ir::Graph& graph, const ir::Kerne
 // bind: the kernel becomes a step with its accesses.
 void bind_kernel(WindowProgram& program, const ir::Kernel& kernel,
                  const device::Executable* executable) {
+  const ir::Plan& plan = program.plan;
   device::Step step;
   step.executable = executable;
-  step.node = kernel.first_node;
+  step.node = plan.nodes_of(kernel)[0];
+  step.kernel = static_cast<uint32_t>(&kernel - plan.kernels.data());
   step.first_access = static_cast<uint32_t>(program.accesses.size());
-  for (uint32_t i = 0; i < kernel.num_nodes; ++i) {
-    for (const ir::Operand& operand :
-         program.graph.operands_of(program.graph.nodes[kernel.first_node + i])) {
-      program.accesses.push_back({operand.buffer, operand.reads(), operand.writes()});
-    }
+  step.num_accesses = kernel.num_accesses;
+  for (const ir::KernelAccess& access : plan.accesses_of(kernel)) {
+    program.accesses.push_back({access.buffer, access.reads, access.writes});
   }
-  step.num_accesses = static_cast<uint32_t>(program.accesses.size()) - step.first_access;
   program.steps.push_back(step);
 }
 
-// A buffer is let go by the last kernel that touches it.
+// A buffer is let go by the last kernel that touches it; one that no kernel touches, by the
+// last of all.
 void bind_releases(WindowProgram& program) {
-  const auto& last_kernel = program.plan.last_kernel;
+  auto& last_kernel = program.plan.last_kernel;
+  if (program.steps.empty()) {
+    device::Step step;
+    step.executable = &nothing_executable();
+    program.steps.push_back(step);
+  }
+  const auto last = static_cast<uint32_t>(program.steps.size() - 1);
+  for (uint32_t& kernel : last_kernel) {
+    if (kernel == ir::Plan::kUntouched) kernel = last;
+  }
   for (const uint32_t kernel : last_kernel) ++program.steps[kernel].num_releases;
   uint32_t next = 0;
   for (device::Step& step : program.steps) {
@@ -58,9 +79,11 @@ void bind_releases(WindowProgram& program) {
 }  // namespace
 
 void prepare_program(WindowProgram& program, Road& road) {
-  fusion::make_plan(program.graph, program.plan);
+  find_visible(program, road.is_visible);
+  road.planner.plan(program.graph, road.is_visible, program.plan);
   for (const ir::Kernel& kernel : program.plan.kernels) {
-    bind_kernel(program, kernel, executable_for(program.graph, kernel, road));
+    bind_kernel(program, kernel,
+                executable_for(program.graph, program.plan, kernel, road));
   }
   bind_releases(program);
 }

@@ -3,17 +3,20 @@
 
 #include "cache/executable_cache.h"
 #include "device/program.h"
+#include "fusion/planner.h"
 #include "lazy/window.h"
 
 namespace neuron::lazy {
 
-/// Finds the code for a kernel; installed by `lazy/torch`, which owns the kernels.
-using FindExecutable = const device::Executable* (*)(const ir::Graph&, const ir::Kernel&);
+/// Finds the code for a kernel of one node; installed by `lazy/torch`, which owns the kernels.
+using FindExecutable = const device::Executable* (*)(const ir::Graph&, const ir::Node&);
 
 /// What the stages need of their core. Used by the executing thread alone.
 struct Road {
   FindExecutable find_executable = nullptr;
   cache::ExecutableCache executables;
+  fusion::Planner planner;
+  std::vector<uint8_t> is_visible;  // per buffer of the window that is planned
 };
 
 /// Takes a closed window down the road, up to a program that is ready to run. Happens on

@@ -26,7 +26,7 @@ class Action final : public ir::Call {
 };
 
 /// FindExecutable for actions.
-inline const device::Executable* find_action(const ir::Graph&, const ir::Kernel&) {
+inline const device::Executable* find_action(const ir::Graph&, const ir::Node&) {
   static const device::Executable executable{
       [](const device::Executable&, device::Program& program, const device::Step& step) {
         ir::Graph& graph = static_cast<WindowProgram&>(program).graph;

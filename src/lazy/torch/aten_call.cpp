@@ -87,6 +87,7 @@ Recipe::Recipe(const c10::OperatorHandle& op) : handle(op) {
   track = &track_op(name);
   track->is_host = ir::is_host_op(this->op);
   shape = find_shape_function(full);
+  lower = find_lowering(name);
   is_data_dependent = lazy::is_data_dependent(full);
   takes_cpu_indices = lazy::takes_cpu_indices(name);
   if (name == "aten::convolution_overrideable") run_on_cpu = &run_convolution;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lazy/torch/execute.h"
+#include "lazy/torch/lower.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/shape.h"
 
@@ -42,6 +43,7 @@ struct Recipe {
   ir::Op op = ir::Op::kHost;
   OpTrack* track = nullptr;
   ShapeFn shape = nullptr;
+  LowerFn lower = nullptr;
   std::vector<ArgInfo> args;
   std::vector<ReturnInfo> returns;
   bool is_data_dependent = false;

@@ -8,6 +8,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/equal_native.h>
 
+#include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/register.h"
 #include "lazy/torch/runtime.h"
@@ -32,6 +33,13 @@ bool is_whole_buffer(const at::Tensor& tensor) {
 
 // Device to device on one core: an op in the window.
 void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
+  PointwiseCall call;
+  call.input(source);
+  if (call.record(ir::Op::kInternalCopyFrom, ir::Code::kCopy, target.scalar_type(),
+                  target)) {
+    copy_track().calls.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   const auto body = [](StepTensors& t) { t.tensor(1).copy_(t.tensor(0)); };
   if (is_whole_buffer(target) && !target.is_conj() && !target.is_neg() &&
       storage_of(source) != storage_of(target)) {

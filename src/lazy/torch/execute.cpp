@@ -12,8 +12,8 @@
 #include <new>
 #include <thread>
 
+#include "base/check.h"
 #include "device/memory.h"
-#include "lazy/torch/fast_kernels.h"
 
 extern "C" int mkl_serv_cbwr_set(int) __attribute__((weak));
 extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
@@ -123,17 +123,13 @@ const at::ThreadLocalState& neutral_state() {
   return *state;
 }
 
-Status run_node(const device::Executable& executable, device::Program& program,
+Status run_call(const device::Executable&, device::Program& program,
                 const device::Step& step) {
   auto& window = static_cast<WindowProgram&>(program);
   const ir::Node& node = window.graph.nodes[step.node];
   try {
     StepTensors tensors(window, node);
-    if (node.call != 0) {
-      static_cast<TorchCall*>(window.graph.calls[node.call - 1].get())->execute(tensors);
-    } else {
-      static_cast<const FastKernel*>(executable.context)->run(tensors, node);
-    }
+    static_cast<TorchCall*>(window.graph.calls[node.call - 1].get())->execute(tensors);
   } catch (...) {
     return status_of_current_exception();
   }
@@ -191,13 +187,10 @@ at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset,
   return tensor_over(storage_over(buffer), byte_offset, sizes, strides, dtype);
 }
 
-const device::Executable* find_executable(const ir::Graph& graph,
-                                          const ir::Kernel& kernel) {
-  static const device::Executable call_executable{&run_node, nullptr};
-  const ir::Node& node = graph.nodes[kernel.first_node];
-  if (node.call != 0) return &call_executable;
-  // Kept for ever by the cache that asked.
-  return new device::Executable{&run_node, find_fast_kernel(node.op)};
+const device::Executable* find_executable(const ir::Graph&, const ir::Node& node) {
+  static const device::Executable call_executable{&run_call, nullptr};
+  NEURON_CHECK(node.call != 0, "an op was recorded without a call and has no kernel");
+  return &call_executable;
 }
 
 void run_in_executor_scope(const std::function<void()>& body) {

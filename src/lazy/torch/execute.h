@@ -59,9 +59,8 @@ at::Tensor alias_buffer(device::Buffer& buffer, int64_t byte_offset,
                         at::IntArrayRef sizes, at::IntArrayRef strides,
                         at::ScalarType dtype);
 
-/// The code for a kernel; see FindExecutable.
-const device::Executable* find_executable(const ir::Graph& graph,
-                                          const ir::Kernel& kernel);
+/// The code for a kernel of one node; see FindExecutable.
+const device::Executable* find_executable(const ir::Graph& graph, const ir::Node& node);
 
 /// Sets up the calling thread for ATen calls on simulated memory (one library thread,
 /// neutral thread-local state, inference mode), runs `body`, restores the thread.

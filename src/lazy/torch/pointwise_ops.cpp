@@ -20,6 +20,7 @@
 #include <ATen/ops/tanh_ops.h>
 #include <c10/core/GradMode.h>
 
+#include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/register.h"
 #include "lazy/torch/runtime.h"
@@ -64,29 +65,66 @@ at::Scalar value_of(const Tensor& number) {
 
 struct FastSpec {
   ir::Op op;
+  ir::Code code;
   OpTrack* track;
-  const at::Scalar* alpha = nullptr;
+  const at::Scalar* alpha = nullptr;  // a factor on the second operand
 };
 
 void record_fast(const FastSpec& fast, const Tensor& a, const Tensor* b,
                  const Tensor& out) {
   OperandSpec operands[3];
   size_t count = 0;
+  int numbers = 0;
   OpSpec spec;
   operands[count++] = operand_of(a, ir::Operand::kReads);
   if (b != nullptr && b->is_privateuseone()) {
     operands[count++] = operand_of(*b, ir::Operand::kReads);
   } else if (b != nullptr) {
-    set_number(spec, 0, value_of(*b));
+    set_number(spec, numbers++, value_of(*b));
+    spec.number_slots = 1 << 1;
   }
   operands[count++] = operand_of(out, ir::Operand::kWrites);
-  if (fast.alpha != nullptr) set_number(spec, 1, *fast.alpha);
+  if (fast.alpha != nullptr) {
+    set_number(spec, numbers++, *fast.alpha);
+    spec.number_slots |= 1 << 2;
+  }
   spec.op = fast.op;
+  spec.code = fast.code;
+  spec.dtype = operands[0].dtype;
   spec.operands = {operands, count};
   spec.site = capture_site();
   fast.track->calls.fetch_add(1, std::memory_order_relaxed);
   record_op(a.device().index(), std::move(spec));
   arm(out);
+}
+
+// Two contiguous tensors of one floating type that broadcast to one another, recorded into
+// a new tensor; undefined when they are not that.
+Tensor record_broadcast(const FastSpec& fast, const Tensor& a, const Tensor& b) {
+  if (!is_plain(a) || !is_plain(b) || b.dtype() != a.dtype() || b.device() != a.device()) {
+    return {};
+  }
+  constexpr int64_t kMaxRank = 8;
+  const int64_t rank = std::max(a.dim(), b.dim());
+  if (rank > kMaxRank) return {};
+  int64_t sizes[kMaxRank];
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t da = d - (rank - a.dim());
+    const int64_t db = d - (rank - b.dim());
+    const int64_t size_a = da < 0 ? 1 : a.sizes()[da];
+    const int64_t size_b = db < 0 ? 1 : b.sizes()[db];
+    if (size_a != size_b && size_a != 1 && size_b != 1) return {};
+    sizes[d] = size_a == 1 ? size_b : size_a;
+  }
+  Tensor out = make_tensor({sizes, static_cast<size_t>(rank)}, {}, a.scalar_type(),
+                           a.device().index());
+  PointwiseCall call;
+  call.input(a);
+  call.input(b);
+  if (fast.alpha != nullptr) call.input(*fast.alpha);
+  if (!call.record(fast.op, fast.code, a.scalar_type(), out)) return {};
+  fast.track->calls.fetch_add(1, std::memory_order_relaxed);
+  return out;
 }
 
 bool goes_fast(const Tensor& a, const Tensor& b) {
@@ -115,25 +153,39 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
 
+bool is_one(const at::Scalar& alpha) {
+  return alpha.isFloatingPoint() ? alpha.toDouble() == 1.0 : alpha.toLong() == 1;
+}
+
 #define NEURON_BINARY_ENTRY(op, name, overload)                               \
   Tensor name##_entry(const Tensor& a, const Tensor& b) {                     \
     static OpTrack& track = track_op("aten::" #name);                         \
+    const FastSpec fast{ir::Op::op, ir::Code::op, &track};                    \
     if (C10_LIKELY(goes_fast(a, b))) {                                        \
       Tensor out = make_tensor_like(a);                                       \
-      record_fast({ir::Op::op, &track, nullptr}, a, &b, out);                 \
+      record_fast(fast, a, &b, out);                                          \
       return out;                                                             \
     }                                                                         \
+    if (Tensor out = record_broadcast(fast, a, b); out.defined()) return out; \
     static const c10::OperatorHandle slow = handle("aten::" #name, overload); \
     return record_slow(slow, a, b);                                           \
   }
 
 #define NEURON_SCALED_ENTRY(op, name)                                                 \
+  FastSpec name##_spec(OpTrack& track, const at::Scalar& alpha) {                     \
+    if (is_one(alpha)) return {ir::Op::op, ir::Code::op, &track};                     \
+    return {ir::Op::op, ir::Code::op##Scaled, &track, &alpha};                        \
+  }                                                                                   \
   Tensor name##_entry(const Tensor& a, const Tensor& b, const at::Scalar& alpha) {    \
     static OpTrack& track = track_op("aten::" #name);                                 \
-    if (C10_LIKELY(goes_fast(a, b) && is_real_number(alpha))) {                       \
-      Tensor out = make_tensor_like(a);                                               \
-      record_fast({ir::Op::op, &track, &alpha}, a, &b, out);                          \
-      return out;                                                                     \
+    if (C10_LIKELY(is_real_number(alpha))) {                                          \
+      const FastSpec fast = name##_spec(track, alpha);                                \
+      if (C10_LIKELY(goes_fast(a, b))) {                                              \
+        Tensor out = make_tensor_like(a);                                             \
+        record_fast(fast, a, &b, out);                                                \
+        return out;                                                                   \
+      }                                                                               \
+      if (Tensor out = record_broadcast(fast, a, b); out.defined()) return out;       \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name, "Tensor");         \
     return record_slow(slow, a, b, alpha);                                            \
@@ -141,7 +193,7 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor& name##_inplace_entry(Tensor& a, const Tensor& b, const at::Scalar& alpha) { \
     static OpTrack& track = track_op("aten::" #name "_");                             \
     if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b) && is_real_number(alpha))) {     \
-      record_fast({ir::Op::op, &track, &alpha}, a, &b, a);                            \
+      record_fast(name##_spec(track, alpha), a, &b, a);                               \
       return a;                                                                       \
     }                                                                                 \
     static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor");     \
@@ -153,7 +205,7 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
   Tensor& name##_inplace_entry(Tensor& a, const Tensor& b) {                      \
     static OpTrack& track = track_op("aten::" #name "_");                         \
     if (C10_LIKELY(goes_fast(a, b) && is_apart(a, b))) {                          \
-      record_fast({ir::Op::op, &track, nullptr}, a, &b, a);                       \
+      record_fast({ir::Op::op, ir::Code::op, &track}, a, &b, a);                  \
       return a;                                                                   \
     }                                                                             \
     static const c10::OperatorHandle slow = handle("aten::" #name "_", "Tensor"); \
@@ -166,7 +218,7 @@ c10::OperatorHandle handle(const char* name, const char* overload) {
     static OpTrack& track = track_op("aten::" #name);                   \
     if (C10_LIKELY(is_plain(a))) {                                      \
       Tensor out = make_tensor_like(a);                                 \
-      record_fast({ir::Op::op, &track, nullptr}, a, nullptr, out);      \
+      record_fast({ir::Op::op, ir::Code::op, &track}, a, nullptr, out); \
       return out;                                                       \
     }                                                                   \
     static const c10::OperatorHandle slow = handle("aten::" #name, ""); \
@@ -226,10 +278,7 @@ NEURON_INPLACE_ENTRY(kMul, mul)
 NEURON_INPLACE_ENTRY(kDiv, div)
 NEURON_SCALED_ENTRY(kAdd, add)
 NEURON_SCALED_ENTRY(kSub, sub)
-// The binary entries are written out above: they differ in overload names.
-#define NEURON_FAST_BINARY(op, name, function)
-#define NEURON_FAST_SCALED(op, name, function)
-#define NEURON_FAST_UNARY(op, name, function) NEURON_UNARY_ENTRY(op, name)
+#define NEURON_FAST_UNARY(op, name) NEURON_UNARY_ENTRY(op, name)
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 
@@ -239,7 +288,7 @@ NEURON_AUTOGRAD_BINARY(maximum, maximum)
 NEURON_AUTOGRAD_BINARY(minimum, minimum)
 NEURON_AUTOGRAD_SCALED(add, add_Tensor)
 NEURON_AUTOGRAD_SCALED(sub, sub_Tensor)
-#define NEURON_FAST_UNARY(op, name, function) NEURON_AUTOGRAD_UNARY(name)
+#define NEURON_FAST_UNARY(op, name) NEURON_AUTOGRAD_UNARY(name)
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 
@@ -254,7 +303,7 @@ void register_functional(Library& m) {
   m.impl("div.Tensor", TORCH_FN(div_entry));
   m.impl("maximum", TORCH_FN(maximum_entry));
   m.impl("minimum", TORCH_FN(minimum_entry));
-#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_entry));
+#define NEURON_FAST_UNARY(op, name) m.impl(#name, TORCH_FN(name##_entry));
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 }
@@ -268,7 +317,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("div.Tensor", TORCH_FN(div_autograd));
   m.impl("maximum", TORCH_FN(maximum_autograd));
   m.impl("minimum", TORCH_FN(minimum_autograd));
-#define NEURON_FAST_UNARY(op, name, function) m.impl(#name, TORCH_FN(name##_autograd));
+#define NEURON_FAST_UNARY(op, name) m.impl(#name, TORCH_FN(name##_autograd));
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 }

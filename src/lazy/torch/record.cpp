@@ -62,6 +62,7 @@ class BoxedRecorder {
   void move_cpu_indices();
   void check_tensors();
   void draw_numbers(AtenCall& call);
+  bool record_native(ShapeOutputs& outputs);
   void record_call(std::unique_ptr<AtenCall> call, const ShapeOutputs& outputs);
   c10::IValue blank(const at::Tensor& tensor) const;
   void push_results(ShapeOutputs& outputs);
@@ -303,12 +304,25 @@ void BoxedRecorder::record_call(std::unique_ptr<AtenCall> call,
   }
 }
 
+// As a native node, if the op and these arguments have one.
+bool BoxedRecorder::record_native(ShapeOutputs& outputs) {
+  const bool is_empty =
+      outputs.size() == 1 && outputs.get(0).defined() && outputs.get(0).numel() == 0;
+  if (is_empty || !recipe_.lower({recipe_.op, args_, recipe_.args.size(), outputs})) {
+    return false;
+  }
+  recipe_.track->calls.fetch_add(1, std::memory_order_relaxed);
+  push_results(outputs);
+  return true;
+}
+
 void BoxedRecorder::run() {
   find_device();
   if (recipe_.takes_cpu_indices) move_cpu_indices();
   check_tensors();
   ShapeOutputs outputs(&make_output, &device_);
   infer_outputs(outputs);
+  if (recipe_.lower != nullptr && record_native(outputs)) return;
   auto call = std::make_unique<AtenCall>(recipe_);
   take_operands(*call);
   if (recipe_.is_random) draw_numbers(*call);
