@@ -201,7 +201,13 @@ void Group::add(const ir::Graph& graph, uint32_t index, const Space& space) {
     GroupAccess& access = access_of(graph, operand, space);
     ++access.touches;
     const uint16_t value = load(access);
-    in[k] = convert(value, operand.dtype, is_condition ? DType::kBool : node.dtype);
+    DType wanted = is_condition ? DType::kBool : node.dtype;
+    // A tensor without dimensions counts as a number: PyTorch does not round it.
+    const bool is_half = wanted == DType::kFloat16 || wanted == DType::kBFloat16;
+    if (is_half && operand.rank == 0 && operands.back().rank != 0) {
+      wanted = DType::kFloat32;
+    }
+    in[k] = convert(value, operand.dtype, wanted);
   }
   const bool returns_bool = info.returns_bool;
   uint16_t value = in[0];

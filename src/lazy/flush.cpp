@@ -4,6 +4,7 @@
 #include "lazy/flush.h"
 
 #include "lazy/native.h"
+#include "lazy/native_rows.h"
 
 namespace neuron::lazy {
 namespace {
@@ -22,8 +23,9 @@ void find_visible(const WindowProgram& program, std::vector<uint8_t>& is_visible
 const device::Executable* executable_for(const ir::Graph& graph, const ir::Plan& plan,
                                          const ir::Kernel& kernel, Road& road) {
   if (kernel.is_pointwise()) return &pointwise_executable();
-  static thread_local cache::Key key;
   const ir::Node& node = graph.nodes[plan.nodes_of(kernel)[0]];
+  if (node.variant != 0) return &rows_executable();
+  static thread_local cache::Key key;
   cache::make_key(graph, node, key);
   const device::Executable* executable = road.executables.find(key);
   if (executable == nullptr) {

@@ -165,7 +165,8 @@ Ref emit_convert(Ref x, Elem to) {
   llvm::Type* type = vector_type(to);
   const bool to_floating = type->isFPOrFPVectorTy();
   if (is_floating(x)) {
-    return to_floating ? builder().CreateFPCast(x, type) : builder().CreateFPToSI(x, type);
+    return to_floating ? builder().CreateFPCast(x, type)
+                       : builder().CreateFPToSI(x, type);
   }
   if (!to_floating) {
     return is_bool(x) ? builder().CreateZExt(x, type)

@@ -3,7 +3,8 @@
 // Free of LLVM's headers, so that the bodies compile quickly.
 //
 // Functions append to the kernel that the calling thread builds (EmitScope). Operands are
-// vectors of one element type; what the operation is, integer or floating, follows from it.
+// vectors of one element type; what the operation is, integer or floating, follows from
+// it.
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,8 @@ class KernelBuilder {
   Value load_number(size_t source, ir::ValueType value_type) {
     auto* slot =
         builder_.CreateConstGEP1_64(builder_.getInt64Ty(), function_->getArg(1), source);
-    const Elem elem = value_type == ir::ValueType::kBool ? Elem::kI8 : elem_of(value_type);
+    const Elem elem =
+        value_type == ir::ValueType::kBool ? Elem::kI8 : elem_of(value_type);
     llvm::Type* type = scalar_type(elem);
     llvm::Value* number = builder_.CreateAlignedLoad(type, slot, align_of(type));
     number = builder_.CreateVectorSplat(width_, number);
@@ -109,7 +110,8 @@ class KernelBuilder {
     auto* next = builder_.CreateAdd(index_, builder_.getInt64(width_));
     index_->addIncoming(next, loop_);
     auto* exit = new_block("exit");
-    builder_.CreateCondBr(builder_.CreateICmpULT(next, function_->getArg(2)), loop_, exit);
+    builder_.CreateCondBr(builder_.CreateICmpULT(next, function_->getArg(2)), loop_,
+                          exit);
     builder_.SetInsertPoint(exit);
     builder_.CreateRetVoid();
   }
@@ -211,16 +213,18 @@ std::unique_ptr<llvm::Module> build_pointwise(llvm::LLVMContext& context,
   return reason.empty() ? std::move(module) : nullptr;
 }
 
-bool has_wide_values(const llvm::Module& module) {
+KernelSize kernel_size(const llvm::Module& module) {
+  KernelSize size;
   for (const llvm::Function& function : module) {
     for (const llvm::BasicBlock& block : function) {
       for (const llvm::Instruction& instr : block) {
         const llvm::Type* type = instr.getType();
-        if (type->isVectorTy() && type->getScalarSizeInBits() == 64) return true;
+        size.has_wide_values |= type->isVectorTy() && type->getScalarSizeInBits() == 64;
+        ++size.num_instrs;
       }
     }
   }
-  return false;
+  return size;
 }
 
 }  // namespace neuron::fusion

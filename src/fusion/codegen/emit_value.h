@@ -1,5 +1,5 @@
-// Emit<T>: the value type with which the op bodies of pointwise.def build code. It has the
-// vocabulary of ir/scalar.h, found by argument-dependent lookup.
+// Emit<T>: the value type with which the op bodies of pointwise.def build code. It has
+// the vocabulary of ir/scalar.h, found by argument-dependent lookup.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace neuron::fusion {
 
-/// A vector of T in the kernel that is built; T is float, double, int32_t, int64_t or bool.
+/// A vector of T in the kernel that is built; T is float, double, int32_t, int64_t or
+/// bool.
 template <class T>
 struct Emit {
   using Literal = std::conditional_t<std::is_floating_point_v<T>, double, T>;
@@ -38,10 +39,10 @@ inline constexpr Elem kElemOf<float> = Elem::kF32;
 template <>
 inline constexpr Elem kElemOf<double> = Elem::kF64;
 
-#define NEURON_EMIT_BINARY(symbol, op)                                 \
-  template <class T>                                                   \
-  Emit<T> operator symbol(Emit<T> a, Emit<T> b) {                      \
-    return Emit<T>::of(emit_binary(Binary::op, a.ref, b.ref));         \
+#define NEURON_EMIT_BINARY(symbol, op)                         \
+  template <class T>                                           \
+  Emit<T> operator symbol(Emit<T> a, Emit<T> b) {              \
+    return Emit<T>::of(emit_binary(Binary::op, a.ref, b.ref)); \
   }
 NEURON_EMIT_BINARY(+, kAdd)
 NEURON_EMIT_BINARY(-, kSub)
@@ -52,10 +53,10 @@ NEURON_EMIT_BINARY(|, kOr)
 NEURON_EMIT_BINARY(^, kXor)
 #undef NEURON_EMIT_BINARY
 
-#define NEURON_EMIT_COMPARE(symbol, op)                                \
-  template <class T>                                                   \
-  Emit<bool> operator symbol(Emit<T> a, Emit<T> b) {                   \
-    return Emit<bool>::of(emit_compare(Compare::op, a.ref, b.ref));    \
+#define NEURON_EMIT_COMPARE(symbol, op)                             \
+  template <class T>                                                \
+  Emit<bool> operator symbol(Emit<T> a, Emit<T> b) {                \
+    return Emit<bool>::of(emit_compare(Compare::op, a.ref, b.ref)); \
   }
 NEURON_EMIT_COMPARE(==, kEq)
 NEURON_EMIT_COMPARE(!=, kNe)
@@ -75,10 +76,10 @@ Emit<T> operator~(Emit<T> x) {
 }
 inline Emit<bool> operator!(Emit<bool> x) { return ~x; }
 
-#define NEURON_EMIT_UNARY(name, op)                      \
-  template <class T>                                     \
-  Emit<T> name(Emit<T> x) {                              \
-    return Emit<T>::of(emit_unary(Unary::op, x.ref));    \
+#define NEURON_EMIT_UNARY(name, op)                   \
+  template <class T>                                  \
+  Emit<T> name(Emit<T> x) {                           \
+    return Emit<T>::of(emit_unary(Unary::op, x.ref)); \
   }
 NEURON_EMIT_UNARY(abs, kAbs)
 NEURON_EMIT_UNARY(sqrt, kSqrt)

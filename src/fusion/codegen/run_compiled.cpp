@@ -100,16 +100,17 @@ class Scratch {
   std::vector<Line> words_;
 };
 
-// Whether rows are worth a call of their own: else rows are staged together, so that steps
-// are full.
+// Whether rows are worth a call of their own: else rows are staged together, so that
+// steps are full.
 bool is_long_row(int64_t size) {
-  return size >= 8 * kKernelStep || (size >= 2 * kKernelStep && size % kKernelStep == 0);
+  return size >= 8 * kKernelStep || size % kKernelStep == 0;
 }
 
 int64_t grain_of(const ir::PointwiseCode& code) {
   const auto weight = static_cast<int64_t>(code.instrs.size() * 2 + code.sources.size());
   const int64_t grain = 400000 / std::max<int64_t>(weight, 1);
-  return std::max<int64_t>(8192, (grain + kStagedPiece - 1) / kStagedPiece * kStagedPiece);
+  return std::max<int64_t>(8192,
+                           (grain + kStagedPiece - 1) / kStagedPiece * kStagedPiece);
 }
 
 }  // namespace
@@ -117,7 +118,8 @@ int64_t grain_of(const ir::PointwiseCode& code) {
 // Runs the pieces of one thread.
 class PointwiseRun::Pieces {
  public:
-  explicit Pieces(const PointwiseRun& run) : run_(run), num_tensors_(run.tensors_.size()) {
+  explicit Pieces(const PointwiseRun& run)
+      : run_(run), num_tensors_(run.tensors_.size()) {
     static thread_local Scratch scratch;
     const size_t num_stages = run.has_staged_ ? num_tensors_ : 0;
     const size_t num_bytes = num_tensors_ * (kTailBytes + 2 * sizeof(void*));
@@ -272,8 +274,8 @@ class PointwiseRun::Pieces {
   Index index_ = {};
 };
 
-PointwiseRun::PointwiseRun(const CompiledPointwise& compiled, const ir::PointwiseCode& code,
-                           const ir::PointwiseArgs& args)
+PointwiseRun::PointwiseRun(const CompiledPointwise& compiled,
+                           const ir::PointwiseCode& code, const ir::PointwiseArgs& args)
     : function_(compiled.function()) {
   tensors_.reserve(code.sources.size() + code.sinks.size());
   numbers_.resize(code.sources.size());

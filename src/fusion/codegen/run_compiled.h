@@ -10,8 +10,8 @@
 
 namespace neuron::fusion {
 
-/// What is fixed for one run of a kernel: shared by the threads that run its pieces. Refers
-/// to everything it is made from.
+/// What is fixed for one run of a kernel: shared by the threads that run its pieces.
+/// Refers to everything it is made from.
 class PointwiseRun {
  public:
   PointwiseRun(const CompiledPointwise& compiled, const ir::PointwiseCode& code,
@@ -36,7 +36,8 @@ class PointwiseRun {
     Access access;
     uint8_t itemsize;
     bool is_sink;
-    int64_t strides[kMaxRank];  // of strided ones: bytes, per dimension of the merged space
+    // Bytes per dimension of the merged space; of those that are strided.
+    int64_t strides[kMaxRank];
   };
   class Pieces;
 

@@ -37,8 +37,8 @@ struct Host {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     std::string error;
-    target =
-        llvm::TargetRegistry::lookupTarget(llvm::Triple(llvm::sys::getProcessTriple()), error);
+    target = llvm::TargetRegistry::lookupTarget(
+        llvm::Triple(llvm::sys::getProcessTriple()), error);
     cpu = llvm::sys::getHostCPUName().str();
     const auto flags = llvm::sys::getHostCPUFeatures();
     std::vector<std::string> names;
@@ -48,8 +48,8 @@ struct Host {
     // The map has no order, and the text is part of keys on disk.
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) features += name + ",";
-    // Vectors of 64 bytes stay whole. Half conversions are the instructions of F16C, which
-    // the baseline kernels use too.
+    // Vectors of 64 bytes stay whole. Half conversions are the instructions of F16C,
+    // which the baseline kernels use too.
     features += "-prefer-256-bit,-avx512fp16";
     if (avx2_only) features += ",-avx512f";
     has_avx512 = !avx2_only && flags.lookup("avx512f") && flags.lookup("avx512vl") &&
@@ -129,9 +129,7 @@ const std::string& missing_feature() { return host().missing; }
 bool has_avx512() { return host().has_avx512; }
 void use_avx2_only(bool on) { avx2_only.store(on, std::memory_order_relaxed); }
 
-const std::string& codegen_target() {
-  return host().name;
-}
+const std::string& codegen_target() { return host().name; }
 
 std::vector<char> emit_machine_code(llvm::Module& module, OptLevel level, bool as_text) {
   const Host& on = host();
@@ -142,8 +140,8 @@ std::vector<char> emit_machine_code(llvm::Module& module, OptLevel level, bool a
   llvm::raw_svector_ostream stream(bytes);
   {
     llvm::legacy::PassManager passes;
-    const auto type = as_text ? llvm::CodeGenFileType::AssemblyFile
-                              : llvm::CodeGenFileType::ObjectFile;
+    const auto type =
+        as_text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
     const bool failed = machine->addPassesToEmitFile(passes, stream, nullptr, type);
     NEURON_CHECK(!failed, "[codegen] LLVM cannot emit this kind of file");
     passes.run(module);

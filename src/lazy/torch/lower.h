@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <string_view>
+#include <unordered_map>
 
 #include "ir/op.h"
 #include "lazy/torch/shape.h"
@@ -22,6 +23,12 @@ struct LowerArgs {
 /// Records the call as native nodes; false, with nothing recorded, when it has to be a
 /// call of ATen.
 using LowerFn = bool (*)(const LowerArgs& call);
+
+/// The lowerings of each topic, by base name.
+using LowerTable = std::unordered_map<std::string_view, LowerFn>;
+const LowerTable& pointwise_lowerings();
+const LowerTable& row_lowerings();
+const LowerTable& foreach_lowerings();
 
 /// The lowering of an op by base name ("aten::add", also for "aten::add_"); nullptr for
 /// none.

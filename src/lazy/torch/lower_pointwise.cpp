@@ -3,7 +3,6 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <optional>
-#include <unordered_map>
 
 #include "lazy/torch/lower.h"
 #include "lazy/torch/pointwise_call.h"
@@ -208,10 +207,6 @@ bool lower_softplus_backward(const LowerArgs& a) {
   return lower(a, Code::kSoftplusBackward, Rule::kPromote, {0, 1}, {2, 3});
 }
 
-bool lower_mse_loss(const LowerArgs& a) {
-  if (a.args[2].toInt() != at::Reduction::None) return false;
-  return lower(a, Code::kSquaredError, Rule::kPromote, {0, 1});
-}
 bool lower_mse_loss_backward(const LowerArgs& a) {
   PointwiseCall call;
   take(call, a.args[1]);
@@ -222,10 +217,6 @@ bool lower_mse_loss_backward(const LowerArgs& a) {
   const auto numel = static_cast<double>(a.args[1].toTensor().numel());
   call.input(at::Scalar(is_mean ? 2.0 / numel : 2.0));
   return call.record(a.op, Code::kSquaredErrorBackward, dtype, a.outputs.get(0));
-}
-bool lower_smooth_l1(const LowerArgs& a) {
-  if (a.args[2].toInt() != at::Reduction::None) return false;
-  return lower(a, Code::kSmoothL1, Rule::kPromote, {0, 1}, {3});
 }
 bool lower_dropout_backward(const LowerArgs& a) {
   PointwiseCall call;
@@ -241,10 +232,12 @@ bool lower_round(const LowerArgs& a) {
   return lower(a, Code::kRound, Rule::kPromote, {0});
 }
 
-const std::unordered_map<std::string_view, LowerFn>& table() {
+}  // namespace
+
+const LowerTable& pointwise_lowerings() {
   constexpr Rule kPromote = Rule::kPromote;
   constexpr Rule kFloat = Rule::kFloat;
-  static const auto* made = new std::unordered_map<std::string_view, LowerFn>{
+  static const auto* made = new LowerTable{
       {"aten::add", &lower_scaled<Code::kAdd, Code::kAddScaled, 0, 1>},
       {"aten::sub", &lower_scaled<Code::kSub, Code::kSubScaled, 0, 1>},
       {"aten::rsub", &lower_scaled<Code::kSub, Code::kSubScaled, 1, 0>},
@@ -331,23 +324,11 @@ const std::unordered_map<std::string_view, LowerFn>& table() {
       {"aten::zero", &lower_zero},
       {"aten::clone", &lower_copy},
       {"aten::_to_copy", &lower_copy},
-      {"aten::mse_loss", &lower_mse_loss},
       {"aten::mse_loss_backward", &lower_mse_loss_backward},
-      {"aten::smooth_l1_loss", &lower_smooth_l1},
       {"aten::native_dropout_backward", &lower_dropout_backward},
       {"aten::xlogy", &lower_binary<Code::kXlogy, kFloat>},
   };
   return *made;
-}
-
-}  // namespace
-
-LowerFn find_lowering(std::string_view name) {
-  auto found = table().find(name);
-  if (found == table().end() && name.ends_with('_')) {
-    found = table().find(name.substr(0, name.size() - 1));
-  }
-  return found == table().end() ? nullptr : found->second;
 }
 
 }  // namespace neuron::lazy

@@ -21,6 +21,9 @@ class PointwiseCall {
   /// The type that PyTorch computes in: what the inputs promote to.
   at::ScalarType common_dtype() const;
 
+  /// Whether `record` would succeed.
+  bool can_record(ir::Code code, at::ScalarType dtype, const at::Tensor& out) const;
+
   /// Records `code`, computed in `dtype`, into all of `out` (whose sizes the inputs
   /// broadcast to). False, with nothing recorded, when there is no native code for it:
   /// a type without a body, a conjugated operand, an output that overlaps itself or an
@@ -32,7 +35,6 @@ class PointwiseCall {
   static constexpr int kMaxRank = 12;
 
   struct Layouts;
-  bool can_record(ir::Code code, at::ScalarType dtype, const at::Tensor& out) const;
   bool is_dense_like(const at::Tensor& out) const;
   bool describe_strided(const at::Tensor& out, OperandSpec* operands, Layouts& layouts,
                         int count) const;

@@ -1,0 +1,34 @@
+// Native ops that are not pointwise: nodes without a call whose kernel is our own.
+#pragma once
+
+#include <cstdint>
+
+namespace neuron::ir {
+
+/// What a node without call and code runs (Node::variant). Operands are the inputs, then
+/// the outputs, optional ones left out; n0 and n1 are the node's numbers, both integers
+/// unless said otherwise.
+enum class Native : uint16_t {
+  kNone,
+  /// in [kept..., reduced...], out [kept...]. n0: fusion::Reduce + 256 * reduced
+  /// dimensions; n1 (real): correction.
+  kReduce,
+  /// in, values, indices. n0: (1 for max, 0 for min) + 256 * reduced dimensions.
+  kReduceWithIndex,
+  /// in, out; contiguous. n0: (1 for log) + 256 * dimension.
+  kSoftmax,
+  /// gradient, result, gradient of the input; as kSoftmax.
+  kSoftmaxBackward,
+  /// in, [weight], [bias], out, mean, rstd. n0: 1 weight + 2 bias; n1 (real): eps.
+  kLayerNorm,
+  /// gradient, in, mean, rstd, [weight], [of in], [of weight], [of bias].
+  /// n0: 1 weight + 2, 4, 8 for the gradients.
+  kLayerNormBackward,
+  /// log-probabilities, targets, [weight], out, total weight.
+  /// n0: fusion::LossReduction + 256 for weight; n1: ignored index.
+  kNllLoss,
+  /// gradient, targets, [weight], total weight, gradient of the input; as kNllLoss.
+  kNllLossBackward,
+};
+
+}  // namespace neuron::ir
