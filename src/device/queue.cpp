@@ -18,7 +18,7 @@ void Queue::in_scope(const std::function<void()>& body) {
   }
 }
 
-void Queue::submit(ProgramPtr program, StreamState& stream) {
+void Queue::submit(ProgramPtr program, StreamState& stream, bool waits) {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
@@ -31,8 +31,8 @@ void Queue::submit(ProgramPtr program, StreamState& stream) {
     if (!worker_.joinable()) worker_ = std::thread([this] { worker_loop(); });
     backlog_.fetch_add(program->weight, std::memory_order_relaxed);
     pending_.push_back({std::move(program), &stream});
-    wake = worker_sleeps_;
-    worker_sleeps_ = false;
+    wake = worker_sleeps_ && !waits;
+    if (wake) worker_sleeps_ = false;
   }
   if (wake) work_arrived_.notify_one();
 }

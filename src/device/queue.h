@@ -47,8 +47,8 @@ class Queue {
   void set_thread_scope(ThreadScope scope) { thread_scope_ = std::move(scope); }
 
   /// Appends a program. Starts the worker on first use. Costs under 0.1 us unless the
-  /// worker has to be woken.
-  void submit(ProgramPtr program, StreamState& stream);
+  /// worker has to be woken; it is left asleep if the caller is going to wait at once.
+  void submit(ProgramPtr program, StreamState& stream, bool waits = false);
 
   /// Returns when `stream` has completed `sequence`, which must have been submitted.
   void wait(StreamState& stream, uint64_t sequence);

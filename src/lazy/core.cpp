@@ -137,7 +137,7 @@ void Core::record(uint32_t stream_id, OpSpec op) {
   }
 }
 
-void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site) {
+void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool waits) {
   if (is_read(end)) stream.limit = first_limit();
   if (stream.is_empty()) return;
   WindowProgramPtr program = std::move(stream.program);
@@ -146,7 +146,7 @@ void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site) {
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
   stats_.count_end(end, site);
   program->weight = static_cast<uint32_t>(program->graph.nodes.size());
-  queue_.submit(device::ProgramPtr(program.release()), stream.state);
+  queue_.submit(device::ProgramPtr(program.release()), stream.state, waits);
 }
 
 void Core::flush(uint32_t stream, WindowEnd end) {
@@ -232,7 +232,7 @@ void Core::wait(const StreamPoint& point, WindowEnd end) {
   {
     std::lock_guard lock(mutex_);
     if (point.sequence == stream.sequence || end == WindowEnd::kSynchronize) {
-      flush_locked(stream, end, site);
+      flush_locked(stream, end, site, /*waits=*/true);
     }
   }
   queue_.wait(stream.state, point.sequence);

@@ -112,7 +112,8 @@ class Core {
 
  private:
   uint32_t buffer_index(Stream& stream, device::Buffer& buffer);
-  void flush_locked(Stream& stream, WindowEnd end, const Site& site);
+  /// `waits`: the caller is going to wait for the window.
+  void flush_locked(Stream& stream, WindowEnd end, const Site& site, bool waits = false);
 
   const uint16_t index_;
   device::Memory memory_;

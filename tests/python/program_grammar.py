@@ -266,7 +266,7 @@ LOSSES = (
     "({w} @ {w}.mT).tanh().sum()",
     "torch.nn.functional.gelu({w}).pow(2).mean()",
     "{w}.softmax(-1).square().sum()",
-    "torch.nn.functional.layer_norm({w}, {w}.shape[-1:]).abs().mean()",
+    "torch.nn.functional.layer_norm({w}, {w}.shape[-1:]).tanh().mean()",
     "(torch.cat([{w}, {b}]).sigmoid() * 0.5).sum()",
     "{w}[..., 0].exp().clamp(max=5).sum()",
     "torch.where({b} > 0, {w}, {w} * 0.5).sum()",

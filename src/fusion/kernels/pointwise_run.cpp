@@ -44,10 +44,9 @@ struct Strided {
   int64_t strides[kMaxRank];  // per dimension of the merged space
 };
 
-// What is fixed for a run and shared by its blocks.
+// What is fixed for a run and shared by its blocks. Kept per thread for its memory.
 struct Run {
-  const ir::PointwiseCode& code;
-  const ir::PointwiseArgs& args;
+  ir::PointwiseArgs args;
   const PointwiseTable& table = pointwise_table();
   Space space;
   std::vector<const TensorArg*> tensors;  // per source, nullptr for numbers
@@ -56,11 +55,14 @@ struct Run {
   std::vector<uint8_t> is_direct;         // per sink
   std::vector<uint8_t> is_in_place;       // per source: law 1
 
-  Run(const ir::PointwiseCode& code, const ir::PointwiseArgs& args);
+  const TensorArg* sinks = nullptr;
+
+  void start(const ir::PointwiseCode& code, const ir::PointwiseArgs& args);
 
  private:
-  void merge_dimensions();
-  void choose_direct_sinks();
+  void merge_dimensions(const ir::PointwiseCode& code);
+  void choose_direct_sinks(const ir::PointwiseCode& code);
+  std::vector<const int64_t*> walks_;  // per source, then per sink: strides, or nullptr
 };
 
 bool is_dense_value(Layout layout, ir::DType dtype) {
@@ -86,13 +88,15 @@ int itemsize_of(ir::DType dtype) {
   }
 }
 
-Run::Run(const ir::PointwiseCode& run_code, const ir::PointwiseArgs& run_args)
-    : code(run_code), args(run_args) {
+void Run::start(const ir::PointwiseCode& code, const ir::PointwiseArgs& run_args) {
+  args = run_args;
   size_t next = 0;
-  tensors.reserve(code.sources.size());
+  tensors.clear();
+  is_in_place.clear();
   for (const Source& source : code.sources) {
     tensors.push_back(source.is_number ? nullptr : &args.tensors[next++]);
   }
+  sinks = args.tensors + next;
   for (const Source& source : code.sources) {
     is_in_place.push_back(!source.is_number &&
                           is_dense_value(source.layout, source.dtype));
@@ -100,23 +104,22 @@ Run::Run(const ir::PointwiseCode& run_code, const ir::PointwiseArgs& run_args)
   for (const Sink& sink : code.sinks) {
     if (sink.reg < is_in_place.size()) is_in_place[sink.reg] = 0;
   }
-  merge_dimensions();
-  choose_direct_sinks();
+  merge_dimensions(code);
+  choose_direct_sinks(code);
 }
 
-void Run::merge_dimensions() {
-  std::vector<const int64_t*> all;
+void Run::merge_dimensions(const ir::PointwiseCode& code) {
+  std::vector<const int64_t*>& all = walks_;
+  all.clear();
+  space.rank = 0;
   const size_t num_sources = code.sources.size();
   for (size_t i = 0; i < num_sources; ++i) {
     const bool is_strided =
         !code.sources[i].is_number && code.sources[i].layout == Layout::kStrided;
     all.push_back(is_strided ? tensors[i]->strides : nullptr);
   }
-  size_t next = 0;
-  for (const Source& source : code.sources) next += source.is_number ? 0 : 1;
-  for (const Sink& sink : code.sinks) {
-    all.push_back(sink.layout == Layout::kStrided ? args.tensors[next].strides : nullptr);
-    ++next;
+  for (size_t s = 0; s < code.sinks.size(); ++s) {
+    all.push_back(code.sinks[s].layout == Layout::kStrided ? sinks[s].strides : nullptr);
   }
   if (std::all_of(all.begin(), all.end(), [](const int64_t* s) { return s == nullptr; })) {
     return;
@@ -143,11 +146,9 @@ void Run::merge_dimensions() {
   }
 }
 
-void Run::choose_direct_sinks() {
+void Run::choose_direct_sinks(const ir::PointwiseCode& code) {
   direct_sink.assign(code.instrs.size(), kNever);
   is_direct.assign(code.sinks.size(), 0);
-  const TensorArg* sink_tensors = args.tensors;
-  for (const Source& source : code.sources) sink_tensors += source.is_number ? 0 : 1;
   for (size_t s = 0; s < code.sinks.size(); ++s) {
     if (!is_dense_value(code.sinks[s].layout, code.sinks[s].dtype)) continue;
     size_t last = code.instrs.size();
@@ -159,7 +160,7 @@ void Run::choose_direct_sinks() {
       for (int k = 0; k < ir::code_info(instr.code).arity; ++k) {
         const uint16_t reg = instr.in[k];
         if (reg < tensors.size() && is_in_place[reg] != 0 &&
-            tensors[reg]->data == sink_tensors[s].data) {
+            tensors[reg]->data == sinks[s].data) {
           is_free = false;
         }
       }
@@ -202,6 +203,8 @@ void for_runs(const Space& space, const Strided& walk, int64_t start, int64_t n,
 // The registers of one thread.
 class Scratch {
  public:
+  std::vector<std::byte*> now;   // where each register's values are
+  std::vector<std::byte*> home;  // and where they are unless in a tensor
   std::byte* take(size_t num_registers) {
     const size_t wanted = num_registers * kRegisterBytes;
     if (wanted > size_) {
@@ -223,15 +226,17 @@ class Scratch {
 // Runs blocks of one piece of the iteration space.
 class BlockRunner {
  public:
-  BlockRunner(const Run& run, std::byte* scratch)
-      : run_(run), code_(run.code), num_sources_(run.code.sources.size()) {
-    registers_.resize(code_.num_registers);
-    for (size_t i = 0; i < registers_.size(); ++i) {
-      registers_[i] = scratch + i * kRegisterBytes;
-    }
-    home_ = registers_;
-    sinks_ = run.args.tensors;
-    for (const Source& source : code_.sources) sinks_ += source.is_number ? 0 : 1;
+  BlockRunner(const ir::PointwiseCode& code, const Run& run, Scratch& scratch)
+      : run_(run),
+        code_(code),
+        num_sources_(code.sources.size()),
+        registers_(scratch.now),
+        home_(scratch.home),
+        sinks_(run.sinks) {
+    std::byte* bytes = scratch.take(code.num_registers);
+    home_.resize(code.num_registers);
+    for (size_t i = 0; i < home_.size(); ++i) home_[i] = bytes + i * kRegisterBytes;
+    registers_ = home_;
   }
 
   void run(int64_t begin, int64_t end) {
@@ -344,9 +349,9 @@ class BlockRunner {
   const Run& run_;
   const ir::PointwiseCode& code_;
   const size_t num_sources_;
-  std::vector<std::byte*> registers_;
-  std::vector<std::byte*> home_;
-  const TensorArg* sinks_ = nullptr;
+  std::vector<std::byte*>& registers_;
+  std::vector<std::byte*>& home_;
+  const TensorArg* sinks_;
 };
 
 // How many elements are worth a piece of their own: about 20 us of work.
@@ -374,10 +379,12 @@ const PointwiseTable& pointwise_table() {
 
 void run_pointwise(const ir::PointwiseCode& code, const ir::PointwiseArgs& args) {
   if (args.numel == 0) return;
-  const Run run(code, args);
+  static thread_local Run run;
+  const Run& shared = run;
+  run.start(code, args);
   parallel_for(args.numel, grain_of(code), [&](int64_t begin, int64_t end) {
     static thread_local Scratch scratch;
-    BlockRunner(run, scratch.take(code.num_registers)).run(begin, end);
+    BlockRunner(code, shared, scratch).run(begin, end);
   });
 }
 

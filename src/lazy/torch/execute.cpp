@@ -10,9 +10,12 @@
 #include <dlfcn.h>
 
 #include <new>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
+#include "base/thread_slot.h"
 #include "device/memory.h"
 
 extern "C" int mkl_serv_cbwr_set(int) __attribute__((weak));
@@ -123,11 +126,25 @@ const at::ThreadLocalState& neutral_state() {
   return *state;
 }
 
+struct ExecutorScope {
+  at::ThreadLocalStateGuard state{neutral_state()};
+  c10::InferenceMode inference;
+  OneLibraryThread one;
+};
+
+// Where the thread's scope will be; see run_in_lazy_executor_scope.
+NEURON_THREAD_SLOT std::optional<ExecutorScope>* lazy_scope = nullptr;
+
+void enter_lazy_scope() {
+  if (lazy_scope != nullptr && !lazy_scope->has_value()) lazy_scope->emplace();
+}
+
 Status run_call(const device::Executable&, device::Program& program,
                 const device::Step& step) {
   auto& window = static_cast<WindowProgram&>(program);
   const ir::Node& node = window.graph.nodes[step.node];
   try {
+    enter_lazy_scope();
     StepTensors tensors(window, node);
     static_cast<TorchCall*>(window.graph.calls[node.call - 1].get())->execute(tensors);
   } catch (...) {
@@ -194,10 +211,15 @@ const device::Executable* find_executable(const ir::Graph&, const ir::Node& node
 }
 
 void run_in_executor_scope(const std::function<void()>& body) {
-  at::ThreadLocalStateGuard state(neutral_state());
-  c10::InferenceMode inference;
-  OneLibraryThread one;
+  ExecutorScope scope;
   body();
+}
+
+void run_in_lazy_executor_scope(const std::function<void()>& body) {
+  std::optional<ExecutorScope> scope;
+  std::optional<ExecutorScope>* outer = std::exchange(lazy_scope, &scope);
+  body();
+  lazy_scope = outer;
 }
 
 void make_libraries_reproducible() {

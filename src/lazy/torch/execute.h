@@ -65,6 +65,9 @@ const device::Executable* find_executable(const ir::Graph& graph, const ir::Node
 /// Sets up the calling thread for ATen calls on simulated memory (one library thread,
 /// neutral thread-local state, inference mode), runs `body`, restores the thread.
 void run_in_executor_scope(const std::function<void()>& body);
+/// The same, but the thread is set up by the first step that calls ATen, if there is one:
+/// for a thread that runs programs while it waits.
+void run_in_lazy_executor_scope(const std::function<void()>& body);
 
 /// Once per process, before the first library call: makes matrix products give the same
 /// bits for any number of threads and any alignment.

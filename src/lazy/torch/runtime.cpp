@@ -59,7 +59,7 @@ Core& start_core(int index) {
   // Never deleted: tensors may outlive every exit handler.
   auto* core = new Core(static_cast<uint16_t>(index),
                         static_cast<uint64_t>(knobs().hbm_bytes), &find_executable);
-  core->queue().set_thread_scope(&run_in_executor_scope);
+  core->queue().set_thread_scope(&run_in_lazy_executor_scope);
   cores[index].store(core);
   return *core;
 }
