@@ -1,7 +1,10 @@
 #include "lazy/native_rows.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "device/memory.h"
+#include "fusion/kernels/matmul.h"
 #include "fusion/kernels/rows.h"
 #include "ir/native.h"
 #include "lazy/window.h"
@@ -171,6 +174,44 @@ Status run_nll_loss_backward(Operands& operands) {
                                    operands.numel(out) / rows, operands.take());
 }
 
+// One stack of matrices: the last two dimensions of an operand.
+fusion::Matrices matrices_of(const Operands& operands, const ir::Operand& operand,
+                             const void* data) {
+  fusion::Matrices matrices;
+  matrices.data = data;
+  const size_t rank = operand.rank;
+  if (rank == 1) {  // a column
+    matrices.leading = std::max<int64_t>(1, operands.stride(operand, 0));
+    return matrices;
+  }
+  const int64_t row_stride = operands.stride(operand, rank - 2);
+  const int64_t column_stride = operands.stride(operand, rank - 1);
+  matrices.is_column_major =
+      !(column_stride == 1 && row_stride >= operands.sizes(operand)[rank - 1]);
+  matrices.leading = matrices.is_column_major ? column_stride : row_stride;
+  if (rank == 3) matrices.batch = operands.stride(operand, 0);
+  return matrices;
+}
+
+void run_matmul(Operands& operands) {
+  const ir::Operand& a = operands.peek();
+  const fusion::Matrices left = matrices_of(operands, a, operands.take());
+  const ir::Operand& b = operands.peek();
+  const fusion::Matrices right = matrices_of(operands, b, operands.take());
+  const bool has_bias = operands.low() != 0;
+  const void* bias = operands.take_if(has_bias);
+  void* out = operands.take();
+  fusion::MatmulSizes sizes;
+  const auto left_sizes = operands.sizes(a);
+  const auto right_sizes = operands.sizes(b);
+  if (a.rank == 3) sizes.batch = left_sizes[0];
+  sizes.m = left_sizes[a.rank - 2];
+  sizes.k = left_sizes[a.rank - 1];
+  sizes.n = b.rank == 1 ? 1 : right_sizes[b.rank - 1];
+  if (has_bias) fusion::fill_rows(a.dtype, sizes.m, sizes.n, bias, out);
+  fusion::matmul(a.dtype, sizes, left, right, has_bias, out);
+}
+
 Status run_rows_step(const device::Executable&, device::Program& program,
                      const device::Step& step) {
   const auto& window = static_cast<const WindowProgram&>(program);
@@ -199,6 +240,9 @@ Status run_rows_step(const device::Executable&, device::Program& program,
       return run_nll_loss(operands);
     case Native::kNllLossBackward:
       return run_nll_loss_backward(operands);
+    case Native::kMatmul:
+      run_matmul(operands);
+      return {};
     case Native::kNone:
       break;
   }

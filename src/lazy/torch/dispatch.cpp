@@ -25,6 +25,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   register_metadata_ops(m);
   register_copy_ops(m);
   register_pointwise_ops(m);
+  register_unboxed_ops(m);
+  register_matmul_ops(m);
   register_random_ops(m);
   register_library_ops(m);
   register_boxed_ops(m);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "ir/op.h"
+#include "ir/pointwise.h"
 #include "lazy/torch/shape.h"
 
 namespace neuron::lazy {
@@ -29,6 +30,10 @@ using LowerTable = std::unordered_map<std::string_view, LowerFn>;
 const LowerTable& pointwise_lowerings();
 const LowerTable& row_lowerings();
 const LowerTable& foreach_lowerings();
+const LowerTable& matmul_lowerings();
+
+/// The code of a power with this exponent: a unary one, or kPow.
+ir::Code power_code(double exponent);
 
 /// The lowering of an op by base name ("aten::add", also for "aten::add_"); nullptr for
 /// none.

@@ -31,8 +31,11 @@ void register_metadata_ops(Registrar& m);
 void register_copy_ops(Registrar& m);
 /// Table ops with an entry of their own, recorded without boxing.
 void register_pointwise_ops(Registrar& m);
+void register_unboxed_ops(Registrar& m);
 /// Random ops on the device's own stream.
 void register_random_ops(Registrar& m);
+/// Matrix products.
+void register_matmul_ops(Registrar& m);
 /// Attention and recurrent cells.
 void register_library_ops(Registrar& m);
 

@@ -1,0 +1,237 @@
+#include "lazy/torch/matmul_ops.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/mm_ops.h>
+
+#include <limits>
+
+#include "ir/native.h"
+#include "lazy/torch/autograd_entry.h"
+#include "lazy/torch/lower.h"
+#include "lazy/torch/pointwise_call.h"
+#include "lazy/torch/record.h"
+#include "lazy/torch/register.h"
+#include "lazy/torch/runtime.h"
+#include "lazy/torch/tensors.h"
+
+namespace neuron::lazy {
+namespace {
+
+using at::Tensor;
+using ir::Operand;
+
+bool is_matrix_operand(const Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return impl->is_privateuseone() && impl->numel() > 0 &&
+         (impl->dtype() == caffe2::TypeMeta::Make<float>() ||
+          impl->dtype() == caffe2::TypeMeta::Make<double>()) &&
+         !tensor.is_neg();
+}
+
+// Rows or columns of the last two dimensions are dense, as the library wants them.
+bool has_dense_lines(const Tensor& tensor) {
+  const int64_t rank = tensor.dim();
+  if (rank == 1) return tensor.strides()[0] >= 1 || tensor.sizes()[0] == 1;
+  const int64_t rows = tensor.sizes()[rank - 2];
+  const int64_t columns = tensor.sizes()[rank - 1];
+  const int64_t row_stride = tensor.strides()[rank - 2];
+  const int64_t column_stride = tensor.strides()[rank - 1];
+  return (column_stride == 1 && row_stride >= std::max<int64_t>(1, columns)) ||
+         (row_stride == 1 && column_stride >= std::max<int64_t>(1, rows));
+}
+
+// The tensor itself, or a recorded dense copy.
+Tensor with_dense_lines(const Tensor& tensor) {
+  if (has_dense_lines(tensor)) return tensor;
+  Tensor copy =
+      make_tensor(tensor.sizes(), {}, tensor.scalar_type(), tensor.device().index());
+  PointwiseCall call;
+  call.input(tensor);
+  call.record(ir::Op::kContiguous, ir::Code::kCopy, tensor.scalar_type(), copy);
+  return copy;
+}
+
+// The library counts in 32 bits.
+bool has_small_sizes(const Tensor& tensor) {
+  constexpr int64_t kLimit = std::numeric_limits<int>::max();
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.sizes()[d] > kLimit || tensor.strides()[d] > kLimit) return false;
+  }
+  return true;
+}
+
+bool is_one(const at::Scalar& number) {
+  return !number.isComplex() && number.toDouble() == 1.0;
+}
+
+template <class... Args>
+Tensor record_slow(const char* name, const Args&... args) {
+  torch::jit::Stack stack;
+  (stack.emplace_back(args), ...);
+  record_boxed(c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), {}, &stack);
+  return std::move(stack[0]).toTensor();
+}
+
+bool fits(const Tensor& a, const Tensor& b, int64_t rank) {
+  return is_matrix_operand(a) && is_matrix_operand(b) && a.dim() == rank &&
+         b.dim() == rank && a.sizes()[rank - 1] == b.sizes()[rank - 2] &&
+         (rank == 2 || a.sizes()[0] == b.sizes()[0]) && a.dtype() == b.dtype() &&
+         a.device() == b.device();
+}
+
+Tensor new_product(const Tensor& a, const Tensor& b) {
+  int64_t sizes[3];
+  const auto rank = static_cast<size_t>(a.dim());
+  for (size_t d = 0; d + 1 < rank; ++d) sizes[d] = a.sizes()[d];
+  sizes[rank - 1] = b.sizes()[rank - 1];
+  return make_tensor({sizes, rank}, {}, a.scalar_type(), a.device().index());
+}
+
+Tensor mm_entry(const Tensor& a, const Tensor& b) {
+  static OpTrack& track = track_op("aten::mm");
+  if (C10_LIKELY(fits(a, b, 2))) {
+    Tensor out = new_product(a, b);
+    if (record_matmul(ir::Op::kMm, a, b, {}, out)) {
+      track.calls.fetch_add(1, std::memory_order_relaxed);
+      return out;
+    }
+  }
+  return record_slow("aten::mm", a, b);
+}
+
+Tensor bmm_entry(const Tensor& a, const Tensor& b) {
+  static OpTrack& track = track_op("aten::bmm");
+  if (C10_LIKELY(fits(a, b, 3))) {
+    Tensor out = new_product(a, b);
+    if (record_matmul(ir::Op::kBmm, a, b, {}, out)) {
+      track.calls.fetch_add(1, std::memory_order_relaxed);
+      return out;
+    }
+  }
+  return record_slow("aten::bmm", a, b);
+}
+
+// One row that is added to each row of the product.
+bool is_bias(const Tensor& bias, const Tensor& b) {
+  return is_matrix_operand(bias) && bias.dim() == 1 && bias.is_contiguous() &&
+         bias.sizes()[0] == b.sizes()[1] && bias.dtype() == b.dtype() &&
+         bias.device() == b.device();
+}
+
+Tensor addmm_entry(const Tensor& bias, const Tensor& a, const Tensor& b,
+                   const at::Scalar& beta, const at::Scalar& alpha) {
+  static OpTrack& track = track_op("aten::addmm");
+  if (C10_LIKELY(fits(a, b, 2) && is_bias(bias, b) && is_one(beta) && is_one(alpha))) {
+    Tensor out = new_product(a, b);
+    if (record_matmul(ir::Op::kAddmm, a, b, bias, out)) {
+      track.calls.fetch_add(1, std::memory_order_relaxed);
+      return out;
+    }
+  }
+  return record_slow("aten::addmm", bias, a, b, beta, alpha);
+}
+
+Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
+  if (can_skip_autograd(keys, a, b)) return mm_entry(a, b);
+  return at::_ops::mm::redispatch(generated_kernel(keys), a, b);
+}
+Tensor bmm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
+  if (can_skip_autograd(keys, a, b)) return bmm_entry(a, b);
+  return at::_ops::bmm::redispatch(generated_kernel(keys), a, b);
+}
+Tensor addmm_autograd(c10::DispatchKeySet keys, const Tensor& bias, const Tensor& a,
+                      const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  if (can_skip_autograd(keys, bias, a, b)) return addmm_entry(bias, a, b, beta, alpha);
+  return at::_ops::addmm::redispatch(generated_kernel(keys), bias, a, b, beta, alpha);
+}
+
+bool lower_product(const LowerArgs& call) {
+  return record_matmul(call.op, call.args[0].toTensor(), call.args[1].toTensor(), {},
+                       call.outputs.get(0));
+}
+
+// addmm(self, mat1, mat2, beta, alpha)
+bool lower_addmm(const LowerArgs& call) {
+  const Tensor& bias = call.args[0].toTensor();
+  const Tensor& b = call.args[2].toTensor();
+  if (!is_one(call.args[3].toScalar()) || !is_one(call.args[4].toScalar()) ||
+      !is_bias(bias, b)) {
+    return false;
+  }
+  return record_matmul(call.op, call.args[1].toTensor(), b, bias, call.outputs.get(0));
+}
+
+// mv(self, vec): the product with a matrix of one column.
+bool lower_mv(const LowerArgs& call) {
+  const Tensor& vector = call.args[1].toTensor();
+  const Tensor& out = call.outputs.get(0);
+  if (vector.dim() != 1 || !is_matrix_operand(vector) || !is_neuron(out) ||
+      !out.is_contiguous()) {
+    return false;
+  }
+  return record_matmul(call.op, call.args[0].toTensor(), vector, {}, out);
+}
+
+}  // namespace
+
+bool record_matmul(ir::Op op, const Tensor& a, const Tensor& b, const Tensor& bias,
+                   const Tensor& out) {
+  if (!is_matrix_operand(a) || !is_matrix_operand(b) || a.dtype() != b.dtype() ||
+      !is_neuron(out) || out.dtype() != a.dtype() || !out.is_contiguous() ||
+      (a.dim() != 2 && a.dim() != 3) || storage_of(a) == storage_of(out) ||
+      storage_of(b) == storage_of(out) || !has_small_sizes(a) || !has_small_sizes(b)) {
+    return false;
+  }
+  const Tensor left = with_dense_lines(a);
+  const Tensor right = with_dense_lines(b);
+  OperandSpec operands[4];
+  size_t count = 0;
+  operands[count++] = operand_of(left, Operand::kReads);
+  operands[count++] = operand_of(right, Operand::kReads);
+  // The strides say which lines are dense, also where a size is 1.
+  operands[0].strides = left.strides().data();
+  operands[1].strides = right.strides().data();
+  if (bias.defined()) operands[count++] = operand_of(bias, Operand::kReads);
+  operands[count++] = operand_of(out, Operand::kWrites);
+  OpSpec spec;
+  spec.op = op;
+  spec.variant = static_cast<uint16_t>(ir::Native::kMatmul);
+  spec.number_kinds = 1;
+  spec.numbers[0].integer = bias.defined() ? 1 : 0;
+  spec.operands = {operands, count};
+  spec.site = capture_site();
+  record_op(out.device().index(), std::move(spec));
+  arm(out);
+  return true;
+}
+
+template <class Library>
+void register_products(Library& m) {
+  m.impl("mm", TORCH_FN(mm_entry));
+  m.impl("bmm", TORCH_FN(bmm_entry));
+  m.impl("addmm", TORCH_FN(addmm_entry));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse3, m) { register_products(m); }
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("mm", TORCH_FN(mm_autograd));
+  m.impl("bmm", TORCH_FN(bmm_autograd));
+  m.impl("addmm", TORCH_FN(addmm_autograd));
+}
+
+void register_matmul_ops(Registrar& m) { register_products(m); }
+
+const LowerTable& matmul_lowerings() {
+  static const auto* made = new LowerTable{
+      {"aten::mm", &lower_product},
+      {"aten::bmm", &lower_product},
+      {"aten::addmm", &lower_addmm},
+      {"aten::mv", &lower_mv},
+  };
+  return *made;
+}
+
+}  // namespace neuron::lazy
