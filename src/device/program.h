@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,19 @@ namespace neuron::device {
 class Program;
 struct Step;
 
+/// How a step touches one buffer of the program's table.
+struct Access {
+  uint32_t buffer = 0;
+  bool reads = false;
+  bool writes = false;
+};
+
+/// A part of a step with its own accesses.
+struct Part {
+  std::vector<Access> accesses;
+  std::function<Status()> run;
+};
+
 /// Code for a step. `run` is called on the executing thread with all buffers that the
 /// step reads or writes free of errors. It gives bytes to what it writes, and reports
 /// failure by its status; it must not throw.
@@ -23,13 +37,11 @@ struct Executable {
   RunFn run = nullptr;
   /// Free for the maker of the executable.
   const void* context = nullptr;
-};
-
-/// How a step touches one buffer of the program's table.
-struct Access {
-  uint32_t buffer = 0;
-  bool reads = false;
-  bool writes = false;
+  /// The step as parts that can fail one by one, for a step that does the work of several
+  /// ops: used when something it reads does not exist, so that only what depends on that
+  /// is skipped. nullptr: the step is one whole.
+  using SplitFn = std::vector<Part> (*)(Program&, const Step&);
+  SplitFn split = nullptr;
 };
 
 /// One executable with its slice of the program's accesses. After the step, the buffers

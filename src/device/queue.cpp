@@ -7,6 +7,22 @@
 #include "device/memory.h"
 
 namespace neuron::device {
+namespace {
+
+// Why something that is read does not exist; nullptr if all of it does.
+ErrorPtr inherited_error(const Program& program, std::span<const Access> accesses) {
+  for (const Access& access : accesses) {
+    const Buffer* buffer = program.buffers[access.buffer];
+    if (access.reads && buffer->error != nullptr) return buffer->error;
+  }
+  return nullptr;
+}
+
+bool has_error(const Program& program, std::span<const Access> accesses) {
+  return inherited_error(program, accesses) != nullptr;
+}
+
+}  // namespace
 
 Queue::~Queue() { shut_down(); }
 
@@ -91,15 +107,14 @@ void Queue::run(Item& item) {
   item.program.reset();
 }
 
-Status Queue::run_step(Program& program, const Step& step) {
-  const Access* accesses = program.accesses.data() + step.first_access;
-  ErrorPtr inherited;
-  for (uint32_t i = 0; i < step.num_accesses && inherited == nullptr; ++i) {
-    if (accesses[i].reads) inherited = program.buffers[accesses[i].buffer]->error;
-  }
+// Law 3.
+template <class Run>
+Status Queue::run_part(Program& program, const Step& step,
+                       std::span<const Access> accesses, const Run& run) {
+  ErrorPtr inherited = inherited_error(program, accesses);
   Status status;
   if (inherited == nullptr) {
-    status = step.executable->run(*step.executable, program, step);
+    status = run();
     if (!status.is_ok()) {
       auto error = std::make_shared<Error>(*status.error());
       error->context = program.describe(step);
@@ -107,12 +122,28 @@ Status Queue::run_step(Program& program, const Step& step) {
       inherited = status.error();
     }
   }
-  for (uint32_t i = 0; i < step.num_accesses; ++i) {
-    if (!accesses[i].writes) continue;
-    Buffer* buffer = program.buffers[accesses[i].buffer];
+  for (const Access& access : accesses) {
+    if (!access.writes) continue;
+    Buffer* buffer = program.buffers[access.buffer];
     if (inherited != nullptr || buffer->error != nullptr) buffer->error = inherited;
   }
   return status;
+}
+
+Status Queue::run_step(Program& program, const Step& step) {
+  const std::span<const Access> accesses(program.accesses.data() + step.first_access,
+                                         step.num_accesses);
+  const Executable& executable = *step.executable;
+  if (executable.split != nullptr && has_error(program, accesses)) {
+    Status first;
+    for (const Part& part : executable.split(program, step)) {
+      const Status status = run_part(program, step, part.accesses, part.run);
+      if (first.is_ok()) first = status;
+    }
+    return first;
+  }
+  return run_part(program, step, accesses,
+                  [&] { return executable.run(executable, program, step); });
 }
 
 void Queue::wait(StreamState& stream, uint64_t sequence) {

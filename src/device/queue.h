@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "device/program.h"
@@ -87,6 +88,9 @@ class Queue {
   bool run_next();  // with execution_mutex_ held; false when nothing was pending
   void run(Item& item);
   Status run_step(Program& program, const Step& step);
+  template <class Run>
+  Status run_part(Program& program, const Step& step, std::span<const Access> accesses,
+                  const Run& run);
   void in_scope(const std::function<void()>& body);
 
   ThreadScope thread_scope_;

@@ -48,6 +48,18 @@ def test_reading_the_failed_result_raises():
         broken.sum().item()
 
 
+def test_a_failure_does_not_spread_within_a_fused_kernel():
+    good = torch.ones(3, 2, device=DUT)
+    broken = bad_index()
+    depends = broken + 1
+    apart = good * 2 + 1
+    with pytest.raises((RuntimeError, IndexError)):
+        torch.neuron.synchronize()
+    assert apart.tolist() == [[3.0, 3.0]] * 3
+    with pytest.raises((RuntimeError, IndexError)):
+        depends.tolist()
+
+
 def test_device_works_after_a_late_error():
     bad_index()
     with pytest.raises((RuntimeError, IndexError)):
