@@ -87,23 +87,15 @@ bool lower_pow(const LowerArgs& a) {
   }
   const at::Scalar exponent = a.args[1].toScalar();
   if (exponent.isComplex() || exponent.isBoolean()) return false;
-  constexpr std::pair<double, Code> kSimple[] = {
-      {2.0, Code::kSquare},        {3.0, Code::kCube},
-      {0.5, Code::kSqrt},          {-0.5, Code::kRsqrt},
-      {-1.0, Code::kReciprocal},   {-2.0, Code::kReciprocalSquare},
-      {1.0, Code::kCopy},
-  };
-  for (const auto& [value, code] : kSimple) {
-    if (exponent.toDouble() != value) continue;
-    PointwiseCall call;
-    take(call, a.args[0]);
-    take(call, a.args[1]);
-    const at::ScalarType dtype = call.common_dtype();
-    PointwiseCall simple;
-    take(simple, a.args[0]);
-    return simple.record(a.op, code, dtype, a.outputs.get(0));
-  }
-  return lower(a, Code::kPow, Rule::kPromote, {0, 1});
+  const Code code = power_code(exponent.toDouble());
+  if (code == Code::kPow) return lower(a, code, Rule::kPromote, {0, 1});
+  PointwiseCall call;
+  take(call, a.args[0]);
+  take(call, a.args[1]);
+  const at::ScalarType dtype = call.common_dtype();
+  PointwiseCall simple;
+  take(simple, a.args[0]);
+  return simple.record(a.op, code, dtype, a.outputs.get(0));
 }
 
 bool lower_clamp(const LowerArgs& a) {
@@ -125,8 +117,9 @@ bool lower_elu(const LowerArgs& a) {
 
 template <Code kExact, Code kTanh, bool kIsBackward>
 bool lower_gelu(const LowerArgs& a) {
-  const Code code =
-      a.args[kIsBackward ? 2 : 1].toStringView() == "tanh" ? kTanh : kExact;
+  const auto approximate = a.args[kIsBackward ? 2 : 1].toStringView();
+  if (approximate != "tanh" && approximate != "none") return false;  // ATen complains
+  const Code code = approximate == "tanh" ? kTanh : kExact;
   if (kIsBackward) return lower(a, code, Rule::kPromote, {0, 1});
   return lower(a, code, Rule::kPromote, {0});
 }
@@ -233,6 +226,19 @@ bool lower_round(const LowerArgs& a) {
 }
 
 }  // namespace
+
+ir::Code power_code(double exponent) {
+  constexpr std::pair<double, Code> kSimple[] = {
+      {2.0, Code::kSquare},        {3.0, Code::kCube},
+      {0.5, Code::kSqrt},          {-0.5, Code::kRsqrt},
+      {-1.0, Code::kReciprocal},   {-2.0, Code::kReciprocalSquare},
+      {1.0, Code::kCopy},
+  };
+  for (const auto& [value, code] : kSimple) {
+    if (exponent == value) return code;
+  }
+  return Code::kPow;
+}
 
 const LowerTable& pointwise_lowerings() {
   constexpr Rule kPromote = Rule::kPromote;
