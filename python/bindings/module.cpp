@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/knobs.h"
+#include "base/parallel.h"
 #include "bindings/shapes.h"
 #include "bindings/site.h"
 #include "lazy/torch/generator.h"
@@ -57,6 +58,29 @@ py::dict window_report() {
   report["ends"] = ends;
   report["lines"] = lines;
   report["host_ops"] = host_ops;
+  return report;
+}
+
+// Kernels of all cores, and what the compiler did.
+py::dict compile_report() {
+  uint64_t hits = 0, misses = 0;
+  for (int i = 0; lazy::is_started() && i < lazy::device_count(); ++i) {
+    const neuron::cache::KernelCache& cache = lazy::core_at(i).kernels();
+    hits += cache.hits();
+    misses += cache.misses();
+  }
+  const lazy::Compiler* compiler = lazy::compiler();
+  const lazy::CompileCounts counts =
+      compiler == nullptr ? lazy::CompileCounts{} : compiler->counts();
+  py::dict report;
+  report["kernel_hits"] = hits;
+  report["kernel_misses"] = misses;
+  report["compiles"] = counts.compiles;
+  report["failures"] = counts.failures;
+  report["disk_hits"] = counts.disk_hits;
+  report["disk_misses"] = counts.disk_misses;
+  report["waiting"] = counts.waiting;
+  report["seconds"] = static_cast<double>(counts.nanoseconds) * 1e-9;
   return report;
 }
 
@@ -140,6 +164,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("clear_op_tracking", &lazy::clear_op_tracking);
   m.def("window_report", &window_report);
   m.def("window_ends", &window_ends);
+  m.def("compile_report", &compile_report);
   m.def("reset_window_report", &reset_window_report);
   m.def("default_generator", [](int index) {
     return py::reinterpret_steal<py::object>(
@@ -156,6 +181,7 @@ PYBIND11_MODULE(_C, m) {
                           static_cast<int>(c10::kPrivateUse1));
   });
   m.def("knobs", &list_knobs);
+  m.def("_set_num_threads", &neuron::set_num_threads);
   m.def("shutdown", &lazy::shut_down, Released());
   neuron::bindings::add_shape_functions(m);
 }

@@ -83,6 +83,19 @@ def window_report() -> WindowReport:
     return WindowReport(_C.window_report())
 
 
+def compile_report() -> dict[str, float]:
+    """What became of kernels that were large enough to be compiled, since the start.
+
+    `kernel_hits` and `kernel_misses`: runs of kernels seen before, and seen first;
+    `compiles`, `failures` and `seconds` of the compiling thread, and how many kernels
+    are `waiting` for it; `disk_hits` and `disk_misses` of the cache on disk.
+
+    >>> torch.neuron.compile_report()["compiles"] >= 0
+    True
+    """
+    return _C.compile_report()
+
+
 def reset_window_report() -> None:
     """Sets the counts of `window_report` to zero.
 

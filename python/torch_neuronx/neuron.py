@@ -63,6 +63,7 @@ from ._random import (
 from ._report import (
     WindowReport,
     clear_op_tracking,
+    compile_report,
     get_executed_ops,
     get_fallback_ops,
     reset_window_report,
@@ -89,6 +90,7 @@ __all__ = [
     "_lazy_init",
     "adaptive_eager",
     "clear_op_tracking",
+    "compile_report",
     "current_device",
     "current_stream",
     "default_generators",

@@ -1,5 +1,8 @@
 #include "base/knobs.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -124,6 +127,11 @@ void parse(const char* env, const std::string& text, int64_t, int64_t, std::stri
   value = text;
 }
 
+void parse(const char*, const std::string& text, int64_t, int64_t,
+           std::filesystem::path& value, KnobReport&) {
+  value = text;
+}
+
 void read_one(const std::string& name, const std::string& text, Knobs& knobs,
               KnobReport& report) {
 #define NEURON_KNOB(member, env, type, def, least, most, help) \
@@ -138,6 +146,7 @@ void read_one(const std::string& name, const std::string& text, Knobs& knobs,
 std::string show(bool value) { return value ? "1" : "0"; }
 std::string show(int64_t value) { return std::to_string(value); }
 std::string show(const std::string& value) { return value; }
+std::string show(const std::filesystem::path& value) { return value.string(); }
 
 struct State {
   Knobs knobs;
@@ -174,6 +183,16 @@ Knobs read_knobs(const std::vector<std::string>& environment, KnobReport& report
 
 const Knobs& knobs() { return state().knobs; }
 const KnobReport& knob_report() { return state().report; }
+
+std::filesystem::path user_cache_directory() {
+  const char* caches = std::getenv("XDG_CACHE_HOME");
+  if (caches != nullptr && caches[0] == '/') return caches;
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::filesystem::path(home) / ".cache";
+  const passwd* user = ::getpwuid(::geteuid());
+  const std::filesystem::path start = user == nullptr ? "/tmp" : user->pw_dir;
+  return start / ".cache";
+}
 
 std::vector<KnobInfo> list_knobs() {
   const Knobs& now = knobs();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct Knobs {
   using Bool = bool;
   using Int = int64_t;
   using Text = std::string;
+  using Path = std::filesystem::path;
 #define NEURON_KNOB(member, env, type, def, least, most, help) type member = def;
 #include "base/knobs.def"
 #undef NEURON_KNOB
@@ -35,6 +37,9 @@ struct KnobReport {
 const Knobs& knobs();
 const KnobReport& knob_report();
 std::vector<KnobInfo> list_knobs();
+
+/// Where the user's caches are: XDG_CACHE_HOME, or .cache in the home directory.
+std::filesystem::path user_cache_directory();
 
 /// Reads knobs from `environment` ("NAME=value" strings); for tests.
 Knobs read_knobs(const std::vector<std::string>& environment, KnobReport& report);

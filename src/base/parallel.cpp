@@ -59,8 +59,11 @@ void parallel_for(int64_t count, int64_t grain, RangeFn body) {
   }
   arena().arena.execute([&] {
     tbb::parallel_for(
-        tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(std::max<int64_t>(1, grain))),
-        [&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); },
+        tbb::blocked_range<int64_t>(0, count,
+                                    static_cast<size_t>(std::max<int64_t>(1, grain))),
+        [&](const tbb::blocked_range<int64_t>& range) {
+          body(range.begin(), range.end());
+        },
         tbb::simple_partitioner());
   });
 }

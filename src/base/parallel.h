@@ -21,9 +21,9 @@ class RangeFn {
 };
 
 /// Calls `body` on pieces of [0, count) that cover it, at least `grain` long but for the
-/// last. Serial when there are fewer than two pieces or one core. Pieces run on any thread
-/// in any order, so the result must not depend on where [0, count) is divided. `body` must
-/// not throw. Returns when all pieces are done.
+/// last. Serial when there are fewer than two pieces or one core. Pieces run on any
+/// thread in any order, so the result must not depend on where [0, count) is divided.
+/// `body` must not throw. Returns when all pieces are done.
 void parallel_for(int64_t count, int64_t grain, RangeFn body);
 
 /// How many threads parallel_for may use; from the machine, or `set_num_threads`.

@@ -26,8 +26,8 @@ struct KeyHash {
 
 /// Writes the key of a kernel that is one node into `key`, whose memory is reused. In the
 /// key: op, dtypes, ranks, layout classes (contiguous or strided), access, which operands
-/// share a buffer; of a call only that it is one, since it brings its own code. Not in it:
-/// sizes, strides, offsets, numbers, addresses.
+/// share a buffer; of a call only that it is one, since it brings its own code. Not in
+/// it: sizes, strides, offsets, numbers, addresses.
 void make_key(const ir::Graph& graph, const ir::Node& node, Key& key);
 
 /// The same for fused pointwise code, which is in relative form already.

@@ -103,10 +103,10 @@ uint16_t Group::add_value(ValueType type) {
 uint16_t Group::add_number(ValueType type, const ir::Node& node, int i) {
   const bool is_integer = (node.number_kinds >> i & 1) != 0;
   Number number;
-  number.real = is_integer ? static_cast<double>(node.numbers[i].integer)
-                           : node.numbers[i].real;
-  number.integer = is_integer ? node.numbers[i].integer
-                              : static_cast<int64_t>(node.numbers[i].real);
+  number.real =
+      is_integer ? static_cast<double>(node.numbers[i].integer) : node.numbers[i].real;
+  number.integer =
+      is_integer ? node.numbers[i].integer : static_cast<int64_t>(node.numbers[i].real);
   const uint16_t value = add_value(type);
   values_[value].number = static_cast<int32_t>(numbers_.size());
   numbers_.push_back(number);
@@ -117,7 +117,8 @@ uint16_t Group::emit(Code code, ValueType type, const uint16_t* in, ValueType ou
   const int arity = ir::code_info(code).arity;
   // The same computation of the same values is done once.
   for (const Instr& known : instrs_) {
-    if (known.code == code && known.type == type && std::equal(in, in + arity, known.in)) {
+    if (known.code == code && known.type == type &&
+        std::equal(in, in + arity, known.in)) {
       return known.out;
     }
   }
@@ -325,7 +326,8 @@ void Group::write_code(ir::PointwiseKernel& kernel) {
       const bool is_source = values_[value].access >= 0 || values_[value].number >= 0;
       if (is_source || last_use_[value] != i) continue;
       last_use_[value] = 0xffffffff;  // handed on once
-      if (values_[value].type == values_[out].type) free_registers.push_back(register_[value]);
+      if (values_[value].type == values_[out].type)
+        free_registers.push_back(register_[value]);
     }
     if (free_registers.empty()) {
       register_[out] = next_register++;

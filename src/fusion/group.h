@@ -16,18 +16,18 @@ struct GroupAccess {
   ir::Layout layout = ir::Layout::kLinear;
   bool is_source = false;  // its old content is read
   bool is_written = false;
-  uint16_t value = 0;      // the value it holds now
-  uint16_t source = 0;     // the value it was loaded as
+  uint16_t value = 0;   // the value it holds now
+  uint16_t source = 0;  // the value it was loaded as
   int64_t offset = 0;
-  int64_t end = 0;         // first byte behind it
+  int64_t end = 0;  // first byte behind it
   const int64_t* strides = nullptr;
-  uint32_t touches = 0;    // operands of the group's nodes that are this access
+  uint32_t touches = 0;  // operands of the group's nodes that are this access
 };
 
 /// The operands of a pointwise node as the planner sees them.
 struct Space {
   int64_t numel = 0;
-  int rank = 0;                    // 0: every operand is dense or a single element
+  int rank = 0;  // 0: every operand is dense or a single element
   const int64_t* sizes = nullptr;
 };
 
@@ -94,10 +94,10 @@ class Group {
   std::vector<ir::Instr> instrs_;  // registers are values
   std::vector<Value> values_;
   std::vector<Number> numbers_;
-  std::vector<uint8_t> is_needed_;       // per value, in finish
-  std::vector<uint8_t> is_stored_;       // per access, in finish
-  std::vector<uint16_t> register_;       // per value
-  std::vector<uint32_t> last_use_;       // per value: instruction
+  std::vector<uint8_t> is_needed_;  // per value, in finish
+  std::vector<uint8_t> is_stored_;  // per access, in finish
+  std::vector<uint16_t> register_;  // per value
+  std::vector<uint32_t> last_use_;  // per value: instruction
 };
 
 /// The layout of an operand within a space; its strides are the graph's.

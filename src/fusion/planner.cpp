@@ -2,7 +2,8 @@
 // groups of pointwise nodes. Laws:
 //  1. Open groups are independent of one another: no group touches a buffer that another
 //     one writes. So they may be emitted in any order, and merged.
-//  2. A group is emitted when it is closed. Whatever was emitted before it does not depend
+//  2. A group is emitted when it is closed. Whatever was emitted before it does not
+//  depend
 //     on it; whatever depends on it closes it first. So a node may join a group that was
 //     opened before later kernels were emitted.
 //  3. Within a group the elements are independent: operands on one buffer are the same
@@ -132,7 +133,8 @@ void Planner::State::visit_pointwise(uint32_t index) {
   if (!is_open(group)) group = group_of_readers(node, space);
   if (!is_open(group) && space.numel <= kSmall) {
     for (size_t i = open_.size(); i-- > 0 && open_.size() - i <= 4;) {
-      if (groups_[open_[i]].num_instrs() < kSmallInstrs && accepts(open_[i], node, space)) {
+      if (groups_[open_[i]].num_instrs() < kSmallInstrs &&
+          accepts(open_[i], node, space)) {
         group = open_[i];
         break;
       }
@@ -220,10 +222,10 @@ void Planner::State::close_readers(uint32_t buffer, int32_t except) {
     const int32_t group = open_[i];
     const auto& accesses = groups_[group].accesses();
     const bool touches =
-        group != except &&
-        std::any_of(accesses.begin(), accesses.end(), [buffer](const GroupAccess& access) {
-          return access.buffer == buffer;
-        });
+        group != except && std::any_of(accesses.begin(), accesses.end(),
+                                       [buffer](const GroupAccess& access) {
+                                         return access.buffer == buffer;
+                                       });
     if (touches) {
       close(group);
     } else {
@@ -278,7 +280,8 @@ void Planner::State::close(int32_t index) {
 }
 
 void Planner::State::end_kernel(ir::Kernel& kernel) {
-  kernel.num_accesses = static_cast<uint32_t>(plan_->accesses.size()) - kernel.first_access;
+  kernel.num_accesses =
+      static_cast<uint32_t>(plan_->accesses.size()) - kernel.first_access;
   const auto number = static_cast<uint32_t>(&kernel - plan_->kernels.data());
   for (const ir::KernelAccess& access : plan_->accesses_of(kernel)) {
     plan_->last_kernel[access.buffer] = number;

@@ -16,8 +16,8 @@ class Planner {
   Planner();
   ~Planner();
 
-  /// Writes the plan of `graph` into `plan`, which may hold an older one. Nodes may change
-  /// places as long as every buffer sees its reads and writes in recorded order.
+  /// Writes the plan of `graph` into `plan`, which may hold an older one. Nodes may
+  /// change places as long as every buffer sees its reads and writes in recorded order.
   /// `is_visible[b]` tells whether anybody can see buffer b after this graph; what nobody
   /// sees is not stored.
   void plan(const ir::Graph& graph, std::span<const uint8_t> is_visible, ir::Plan& plan);

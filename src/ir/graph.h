@@ -53,11 +53,11 @@ union Number {
 /// inputs, then the outputs.
 struct Node {
   Op op = Op::kHost;
-  uint8_t number_kinds = 0;         // bit i: numbers[i] is an integer
-  uint8_t number_slots = 0;         // bit i: input i of a pointwise code is a number
-  Code code = Code::kNone;          // what a pointwise node computes
-  DType dtype = DType::kFloat32;    // in which it computes: inputs are converted to it
-  uint16_t variant = 0;             // of a native op that is not pointwise
+  uint8_t number_kinds = 0;       // bit i: numbers[i] is an integer
+  uint8_t number_slots = 0;       // bit i: input i of a pointwise code is a number
+  Code code = Code::kNone;        // what a pointwise node computes
+  DType dtype = DType::kFloat32;  // in which it computes: inputs are converted to it
+  uint16_t variant = 0;           // of a native op that is not pointwise
   uint32_t num_operands = 0;
   uint32_t first_operand = 0;
   uint32_t call = 0;  // 1 + index in Graph::calls, 0 for none

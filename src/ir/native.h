@@ -29,8 +29,8 @@ enum class Native : uint16_t {
   kNllLoss,
   /// gradient, targets, [weight], total weight, gradient of the input; as kNllLoss.
   kNllLossBackward,
-  /// a, b, [bias], out: matrices, stacks of matrices, or a matrix and a vector; the strides
-  /// of a and b are stored. n0: 1 for bias.
+  /// a, b, [bias], out: matrices, stacks of matrices, or a matrix and a vector; the
+  /// strides of a and b are stored. n0: 1 for bias.
   kMatmul,
 };
 

@@ -45,8 +45,9 @@ inline constexpr int kNumValueTypes = 4;
 struct CodeInfo {
   const char* name;  // without its k
   uint8_t arity;
-  uint8_t types;      // bit i: has a body for ValueType i
-  bool returns_bool;  // else the type of its inputs (of b for kWhere), or its name says it
+  uint8_t types;  // bit i: has a body for ValueType i
+  bool
+      returns_bool;  // else the type of its inputs (of b for kWhere), or its name says it
 };
 const CodeInfo& code_info(Code code);
 inline bool has_body(Code code, ValueType type) {
@@ -71,8 +72,8 @@ enum class Layout : uint8_t {
   kStrided,  // by strides
 };
 
-/// One instruction. Registers are numbered from 0; sources come first: register i < number
-/// of sources is source i.
+/// One instruction. Registers are numbered from 0; sources come first: register i <
+/// number of sources is source i.
 struct Instr {
   Code code = Code::kNone;
   ValueType type = ValueType::kF32;  // of the inputs
@@ -116,7 +117,8 @@ struct PointwiseCode {
 /// Text form, one line an instruction.
 std::string print_code(const PointwiseCode& code);
 
-/// A tensor as a kernel walks through it. Strides in elements, per dimension of the space.
+/// A tensor as a kernel walks through it. Strides in elements, per dimension of the
+/// space.
 struct TensorArg {
   void* data = nullptr;
   const int64_t* strides = nullptr;  // kStrided only

@@ -42,8 +42,7 @@ T gelu_slope_of(T x) {
 template <class T>
 T gelu_tanh_slope_of(T x) {
   const T t = gelu_tanh_of(x);
-  const T inner =
-      T(0.79788456080286535588) * (T(1) + T(3 * 0.044715) * (x * x));
+  const T inner = T(0.79788456080286535588) * (T(1) + T(3 * 0.044715) * (x * x));
   return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner;
 }
 template <class T>
@@ -61,13 +60,13 @@ T smooth_l1_of(T distance, T beta) {
 template <Code kCode, class T>
 struct Body;
 
-#define NEURON_POINTWISE(name, arity, types, result, ...)              \
-  template <class T>                                                   \
-  struct Body<Code::name, T> {                                         \
-    static auto value([[maybe_unused]] T a, [[maybe_unused]] T b,      \
-                      [[maybe_unused]] T c, [[maybe_unused]] T d) {    \
-      return (__VA_ARGS__);                                            \
-    }                                                                  \
+#define NEURON_POINTWISE(name, arity, types, result, ...)                               \
+  template <class T>                                                                    \
+  struct Body<Code::name, T> {                                                          \
+    static auto value([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c, \
+                      [[maybe_unused]] T d) {                                           \
+      return (__VA_ARGS__);                                                             \
+    }                                                                                   \
   };
 #include "ir/pointwise.def"
 #undef NEURON_POINTWISE

@@ -1,11 +1,11 @@
 // The vocabulary in which op bodies are written, for plain `float` and `double`.
 //
 // A body is a template over the value type F. The same text is instantiated for `float`
-// and `double` (interpreter and baseline kernels, whose loops the compiler vectorises) and
-// for the code generator's value type. So a body has no branch on data (`select` instead),
-// no library call, and only operations that IEEE 754 defines to the last bit. That is why
-// vector body, tail, baseline and generated code give the same bits. Files that include
-// this are compiled with -ffp-contract=off; `fma` is the only contraction.
+// and `double` (interpreter and baseline kernels, whose loops the compiler vectorises)
+// and for the code generator's value type. So a body has no branch on data (`select`
+// instead), no library call, and only operations that IEEE 754 defines to the last bit.
+// That is why vector body, tail, baseline and generated code give the same bits. Files
+// that include this are compiled with -ffp-contract=off; `fma` is the only contraction.
 #pragma once
 
 #include <bit>

@@ -36,7 +36,10 @@ Modes& modes() {
 }
 
 Core::Core(uint16_t index, uint64_t hbm_bytes, FindExecutable find_executable)
-    : index_(index), memory_(index, hbm_bytes), road_{find_executable, {}}, pool_(road_) {
+    : index_(index),
+      memory_(index, hbm_bytes),
+      road_{.find_executable = find_executable},
+      pool_(road_) {
   for (uint32_t id = 0; id < kNumStreams; ++id) {
     streams_.push_back(std::make_unique<Stream>());
     streams_.back()->id = id;

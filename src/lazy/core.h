@@ -65,6 +65,9 @@ class Core {
   uint16_t index() const { return index_; }
   device::Memory& memory() { return memory_; }
   device::Queue& queue() { return queue_; }
+  /// Called before the first op; the compiler must outlive the core.
+  void set_compiler(Compiler* compiler) { road_.compiler = compiler; }
+  const cache::KernelCache& kernels() const { return road_.kernels; }
 
   /// A buffer of `nbytes`; runs what is pending and retries when memory is short. Fails
   /// with kOutOfMemory, naming requested, used and free bytes.

@@ -35,6 +35,25 @@ const device::Executable* executable_for(const ir::Graph& graph, const ir::Plan&
   return executable;
 }
 
+// key -> cache -> compile: where the machine code of a fused kernel is or will be.
+const cache::KernelEntry* entry_for(const ir::PointwiseKernel& kernel, Road& road) {
+  if (road.compiler == nullptr || !Compiler::can_gain(kernel)) return nullptr;
+  static thread_local cache::Key key;
+  cache::make_key(kernel.code, key);
+  const auto& entry = road.kernels.find_or_add(key);
+  if (!entry->is_asked) road.compiler->count_run(entry, key, kernel);
+  return entry.get();
+}
+
+void find_entries(WindowProgram& program, Road& road) {
+  const ir::Plan& plan = program.plan;
+  road.kernels.trim();
+  program.kernel_entries.clear();
+  for (uint32_t i = 0; i < plan.num_pointwise; ++i) {
+    program.kernel_entries.push_back(entry_for(plan.pointwise[i], road));
+  }
+}
+
 // bind: the kernel becomes a step with its accesses.
 void bind_kernel(WindowProgram& program, const ir::Kernel& kernel,
                  const device::Executable* executable) {
@@ -51,8 +70,8 @@ void bind_kernel(WindowProgram& program, const ir::Kernel& kernel,
   program.steps.push_back(step);
 }
 
-// A buffer is let go by the last kernel that touches it; one that no kernel touches, by the
-// last of all.
+// A buffer is let go by the last kernel that touches it; one that no kernel touches, by
+// the last of all.
 void bind_releases(WindowProgram& program) {
   auto& last_kernel = program.plan.last_kernel;
   if (program.steps.empty()) {
@@ -83,6 +102,7 @@ void bind_releases(WindowProgram& program) {
 void prepare_program(WindowProgram& program, Road& road) {
   find_visible(program, road.is_visible);
   road.planner.plan(program.graph, road.is_visible, program.plan);
+  find_entries(program, road);
   for (const ir::Kernel& kernel : program.plan.kernels) {
     bind_kernel(program, kernel,
                 executable_for(program.graph, program.plan, kernel, road));

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "cache/executable_cache.h"
+#include "cache/kernel_cache.h"
 #include "device/program.h"
 #include "fusion/planner.h"
+#include "lazy/compiler.h"
 #include "lazy/window.h"
 
 namespace neuron::lazy {
 
-/// Finds the code for a kernel of one node; installed by `lazy/torch`, which owns the kernels.
+/// Finds the code for a kernel of one node; installed by `lazy/torch`, which owns the
+/// kernels.
 using FindExecutable = const device::Executable* (*)(const ir::Graph&, const ir::Node&);
 
 /// What the stages need of their core. Used by the executing thread alone.
@@ -16,6 +19,8 @@ struct Road {
   FindExecutable find_executable = nullptr;
   cache::ExecutableCache executables;
   fusion::Planner planner;
+  cache::KernelCache kernels;
+  Compiler* compiler = nullptr;     // none: kernels are not compiled
   std::vector<uint8_t> is_visible;  // per buffer of the window that is planned
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "device/memory.h"
+#include "fusion/codegen/run_compiled.h"
 #include "fusion/kernels/pointwise_run.h"
 #include "fusion/planner.h"
 #include "lazy/window.h"
@@ -11,8 +12,9 @@
 namespace neuron::lazy {
 namespace {
 
+// `code`: a fusion::CompiledPointwise, nullptr while there is none.
 Status run_pointwise_kernel(const device::Program& program,
-                            const ir::PointwiseKernel& pointwise) {
+                            const ir::PointwiseKernel& pointwise, const void* code) {
   static thread_local std::vector<ir::TensorArg> tensors;
   tensors.clear();
   for (const ir::TensorRef& ref : pointwise.tensors) {
@@ -26,7 +28,12 @@ Status run_pointwise_kernel(const device::Program& program,
   args.tensors = tensors.data();
   args.reals = pointwise.reals.data();
   args.integers = pointwise.integers.data();
-  fusion::run_pointwise(pointwise.code, args);
+  if (code == nullptr) {
+    fusion::run_pointwise(pointwise.code, args);
+  } else {
+    fusion::run_compiled(*static_cast<const fusion::CompiledPointwise*>(code),
+                         pointwise.code, args);
+  }
   return {};
 }
 
@@ -34,7 +41,10 @@ Status run_pointwise_step(const device::Executable&, device::Program& program,
                           const device::Step& step) {
   const auto& window = static_cast<const WindowProgram&>(program);
   const ir::Kernel& kernel = window.plan.kernels[step.kernel];
-  return run_pointwise_kernel(program, window.plan.pointwise[kernel.pointwise]);
+  const cache::KernelEntry* entry = window.kernel_entries[kernel.pointwise];
+  const void* code =
+      entry == nullptr ? nullptr : entry->code.load(std::memory_order_acquire);
+  return run_pointwise_kernel(program, window.plan.pointwise[kernel.pointwise], code);
 }
 
 // One node of a window with a plan of its own.
@@ -61,7 +71,7 @@ std::vector<device::Part> split_pointwise_step(device::Program& program,
       part.accesses.push_back({access.buffer, access.reads, access.writes});
     }
     part.run = [&program, single] {
-      return run_pointwise_kernel(program, single->plan.pointwise[0]);
+      return run_pointwise_kernel(program, single->plan.pointwise[0], nullptr);
     };
   }
   return parts;

@@ -123,8 +123,8 @@ void run_layer_norm(Operands& operands) {
   void* mean = operands.take();
   void* rstd = operands.take();
   const int64_t rows = operands.numel(stats);
-  fusion::layer_norm(in.dtype, source, weight, bias, operands.node().numbers[1].real, rows,
-                     operands.numel(in) / rows, out, stats.dtype, mean, rstd);
+  fusion::layer_norm(in.dtype, source, weight, bias, operands.node().numbers[1].real,
+                     rows, operands.numel(in) / rows, out, stats.dtype, mean, rstd);
 }
 
 void run_layer_norm_backward(Operands& operands) {
@@ -140,8 +140,8 @@ void run_layer_norm_backward(Operands& operands) {
   void* grad_weight = operands.take_if((mask & 4) != 0);
   void* grad_bias = operands.take_if((mask & 8) != 0);
   const int64_t rows = operands.numel(stats);
-  fusion::layer_norm_backward(grad_operand.dtype, grad, in, stats.dtype, mean, rstd, weight,
-                              rows, operands.numel(grad_operand) / rows, grad_in,
+  fusion::layer_norm_backward(grad_operand.dtype, grad, in, stats.dtype, mean, rstd,
+                              weight, rows, operands.numel(grad_operand) / rows, grad_in,
                               grad_weight, grad_bias);
 }
 

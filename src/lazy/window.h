@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "cache/kernel_cache.h"
 #include "device/program.h"
 #include "device/queue.h"
 #include "ir/graph.h"
@@ -32,6 +34,9 @@ class WindowProgram final : public device::Program {
 
   ir::Graph graph;
   ir::Plan plan;
+  /// Per pointwise kernel of the plan: where its machine code is or will be; nullptr
+  /// where there will be none.
+  std::vector<const cache::KernelEntry*> kernel_entries;
 
   void prepare() override;
   std::string describe(const device::Step& step) const override;

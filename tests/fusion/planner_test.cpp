@@ -143,9 +143,8 @@ struct Machine {
       auto* bytes = reinterpret_cast<std::byte*>(buffers[ref.buffer].data());
       tensors.push_back({bytes + ref.offset, ref.strides});
     }
-    ir::PointwiseArgs args{kernel.numel,        kernel.rank,
-                           kernel.sizes,        tensors.data(),
-                           kernel.reals.data(), kernel.integers.data()};
+    ir::PointwiseArgs args{kernel.numel,   kernel.rank,         kernel.sizes,
+                           tensors.data(), kernel.reals.data(), kernel.integers.data()};
     run_pointwise(kernel.code, args);
   }
   std::vector<std::vector<float>> buffers;
@@ -182,13 +181,13 @@ class RandomGraph {
     if (in.buffer != out.buffer) return true;
     const bool same =
         in.offset == out.offset && in.strides == out.strides && in.sizes == out.sizes;
-    const bool apart = in.offset != out.offset && in.strides.empty() && out.strides.empty() &&
-                       !in.sizes.empty();
+    const bool apart = in.offset != out.offset && in.strides.empty() &&
+                       out.strides.empty() && !in.sizes.empty();
     return same || apart;
   }
 
   void add_random_node() {
-    constexpr Code kCodes[] = {Code::kAdd, Code::kMul, Code::kSub, Code::kNeg,
+    constexpr Code kCodes[] = {Code::kAdd,    Code::kMul,     Code::kSub,  Code::kNeg,
                                Code::kSquare, Code::kMaximum, Code::kCopy, Code::kWhere};
     const Code code = kCodes[pick(7)];
     const OperandText out = view(true);
@@ -235,7 +234,8 @@ TEST(Planner, RandomProgramsGiveTheBitsOfOneNodeAfterTheOther) {
     for (uint32_t b = 0; b < graph.num_buffers; ++b) {
       ASSERT_EQ(0, std::memcmp(fused.buffers[b].data(), single.buffers[b].data(),
                                sizeof(float) * 64))
-          << "seed " << seed << ", buffer " << b << "\n" << text_of(graph, planned.plan);
+          << "seed " << seed << ", buffer " << b << "\n"
+          << text_of(graph, planned.plan);
     }
   }
 }

@@ -52,9 +52,10 @@ using BinaryLoop = void (*)(const F*, const F*, F*, long);
   X(exp2)                                                                                \
   X(expm1)                                                                               \
   X(log)                                                                                 \
-  X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) \
-      X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(erfinv) X(sigmoid) X(silu)     \
-          X(gelu) X(gelu_tanh) X(softplus) X(rsqrt)
+  X(log2)                                                                                \
+  X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) \
+      X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(erfinv) X(sigmoid) X(silu) X(gelu)     \
+          X(gelu_tanh) X(softplus) X(rsqrt)
 #define FOR_BINARY(X) X(pow) X(atan2) X(hypot) X(logaddexp) X(fmod) X(remainder)
 FOR_UNARY(DEFINE_UNARY)
 FOR_BINARY(DEFINE_BINARY)
@@ -131,7 +132,8 @@ Value<T> fma(Value<T> a, Value<T> b, Value<T> c) {
 DEFINE_VALUE(sqrt)
 DEFINE_VALUE(rint)
 DEFINE_VALUE(floor)
-DEFINE_VALUE(trunc) DEFINE_VALUE(abs) template <class T>
+DEFINE_VALUE(trunc)
+DEFINE_VALUE(abs) template <class T>
 Value<T> copysign(Value<T> x, Value<T> y) {
   return Value<T>(ir::copysign(x.v, y.v));
 }

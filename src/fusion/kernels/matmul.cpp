@@ -57,8 +57,8 @@ void multiply(const MatmulSizes& sizes, const Matrices& a, const Matrices& b,
   const T one = 1;
   const T beta = accumulates ? 1 : 0;
   gemm_of<T>()(b.is_column_major ? "T" : "N", a.is_column_major ? "T" : "N", &m, &n, &k,
-               &one, at<T>(b, batch, 0, column), &lda, at<T>(a, batch, row, 0), &ldb, &beta,
-               out + batch * sizes.m * sizes.n + row * sizes.n + column, &ldc);
+               &one, at<T>(b, batch, 0, column), &lda, at<T>(a, batch, row, 0), &ldb,
+               &beta, out + batch * sizes.m * sizes.n + row * sizes.n + column, &ldc);
 }
 
 // How many pieces a dimension is cut into: two of up to kBlock, or as many as it takes.
@@ -72,7 +72,8 @@ void multiply_all(const MatmulSizes& sizes, const Matrices& a, const Matrices& b
                   bool accumulates, T* out) {
   const int64_t work = sizes.m * sizes.n * sizes.k;
   if (sizes.batch > 1) {
-    const int64_t grain = std::max<int64_t>(1, kSmallProduct / std::max<int64_t>(work, 1));
+    const int64_t grain =
+        std::max<int64_t>(1, kSmallProduct / std::max<int64_t>(work, 1));
     parallel_for(sizes.batch, grain, [&](int64_t begin, int64_t end) {
       OneThread one;
       for (int64_t i = begin; i < end; ++i) {
@@ -107,8 +108,8 @@ Blas& blas() {
   return blas;
 }
 
-void matmul(ir::DType dtype, const MatmulSizes& sizes, const Matrices& a, const Matrices& b,
-            bool accumulates, void* out) {
+void matmul(ir::DType dtype, const MatmulSizes& sizes, const Matrices& a,
+            const Matrices& b, bool accumulates, void* out) {
   if (dtype == ir::DType::kFloat32) {
     multiply_all(sizes, a, b, accumulates, static_cast<float*>(out));
   } else {

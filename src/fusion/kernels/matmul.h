@@ -1,7 +1,8 @@
 // Matrix products by the library, cut into blocks that all cores share.
 //
 // Laws:
-//  1. Blocks depend on the sizes alone, so the bits do not depend on the number of threads.
+//  1. Blocks depend on the sizes alone, so the bits do not depend on the number of
+//  threads.
 //  2. Every library call uses one thread.
 #pragma once
 
@@ -43,8 +44,8 @@ struct MatmulSizes {
 
 /// out = a b, or out += a b if `accumulates`; `out` is dense and row-major. float32 and
 /// float64.
-void matmul(ir::DType dtype, const MatmulSizes& sizes, const Matrices& a, const Matrices& b,
-            bool accumulates, void* out);
+void matmul(ir::DType dtype, const MatmulSizes& sizes, const Matrices& a,
+            const Matrices& b, bool accumulates, void* out);
 
 /// Fills the `rows` rows of `out` with the row `bias` of `n` elements.
 void fill_rows(ir::DType dtype, int64_t rows, int64_t n, const void* bias, void* out);

@@ -88,7 +88,8 @@ void run_round_f16(void* out, const void* const* in, int64_t n) {
   const auto* a = static_cast<const float*>(in[0]);
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT);
+    const __m128i half =
+        _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT);
     _mm256_storeu_ps(o + i, _mm256_cvtph_ps(half));
   }
   for (; i < n; ++i) o[i] = _cvtsh_ss(_cvtss_sh(a[i], _MM_FROUND_TO_NEAREST_INT));
@@ -143,11 +144,11 @@ void load_bf16(void* values, const void* storage, int64_t n, int64_t stride) {
   });
 }
 void store_bf16(void* storage, const void* values, int64_t n, int64_t stride) {
-  store_as<uint16_t, float>(storage, values, n, stride,
-                            [](float x) {  // rounded before, or loaded as it is
-                              return static_cast<uint16_t>(
-                                  static_cast<uint32_t>(ir::bits(x)) >> 16);
-                            });
+  store_as<uint16_t, float>(
+      storage, values, n, stride,
+      [](float x) {  // rounded before, or loaded as it is
+        return static_cast<uint16_t>(static_cast<uint32_t>(ir::bits(x)) >> 16);
+      });
 }
 void load_f16(void* values, const void* storage, int64_t n, int64_t stride) {
   auto* o = static_cast<float*>(values);

@@ -51,9 +51,9 @@ struct Run {
   Space space;
   std::vector<const TensorArg*> tensors;  // per source, nullptr for numbers
   std::vector<Strided> strided;           // per source, then per sink
-  std::vector<uint16_t> direct_sink;      // per instruction: the sink it writes, or kNever
-  std::vector<uint8_t> is_direct;         // per sink
-  std::vector<uint8_t> is_in_place;       // per source: law 1
+  std::vector<uint16_t> direct_sink;  // per instruction: the sink it writes, or kNever
+  std::vector<uint8_t> is_direct;     // per sink
+  std::vector<uint8_t> is_in_place;   // per source: law 1
 
   const TensorArg* sinks = nullptr;
 
@@ -121,7 +121,8 @@ void Run::merge_dimensions(const ir::PointwiseCode& code) {
   for (size_t s = 0; s < code.sinks.size(); ++s) {
     all.push_back(code.sinks[s].layout == Layout::kStrided ? sinks[s].strides : nullptr);
   }
-  if (std::all_of(all.begin(), all.end(), [](const int64_t* s) { return s == nullptr; })) {
+  if (std::all_of(all.begin(), all.end(),
+                  [](const int64_t* s) { return s == nullptr; })) {
     return;
   }
   strided.resize(all.size());
@@ -130,8 +131,7 @@ void Run::merge_dimensions(const ir::PointwiseCode& code) {
     const int last = space.rank - 1;
     bool joins = last >= 0;
     for (size_t k = 0; k < all.size() && joins; ++k) {
-      joins = all[k] == nullptr ||
-              strided[k].strides[last] == all[k][d] * args.sizes[d];
+      joins = all[k] == nullptr || strided[k].strides[last] == all[k][d] * args.sizes[d];
     }
     const int target = joins ? last : space.rank++;
     space.sizes[target] = joins ? space.sizes[target] * args.sizes[d] : args.sizes[d];
@@ -357,8 +357,8 @@ class BlockRunner {
 // How many elements are worth a piece of their own: about 20 us of work.
 int64_t grain_of(const ir::PointwiseCode& code) {
   const auto weight = static_cast<int64_t>(code.instrs.size() * 2 + code.sources.size());
-  return std::max<int64_t>(4096, (200000 / std::max<int64_t>(weight, 1) + kBlock - 1) /
-                                     kBlock * kBlock);
+  return std::max<int64_t>(
+      4096, (200000 / std::max<int64_t>(weight, 1) + kBlock - 1) / kBlock * kBlock);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Runs a pointwise kernel on the baseline table: block by block, an instruction at a time,
-// with every value of a block in the first-level cache. Needs no compilation.
+// Runs a pointwise kernel on the baseline table: block by block, an instruction at a
+// time, with every value of a block in the first-level cache. Needs no compilation.
 #pragma once
 
 #include "ir/pointwise.h"

@@ -4,9 +4,10 @@
 //  1. The result of a row depends on the row's values in logical order alone: not on
 //     strides, on the number of threads or on what else is computed.
 //  2. A sum over k = 0..K-1 has one tree. Lane j of 16 adds the elements k = j (mod 16)
-//     of a chunk of 4096 elements in order, starting at zero; the lanes are added pairwise
-//     (j and j + 8, then + 4, + 2, + 1); the sums of chunks are added in order.
-//  3. float16, bfloat16 and float32 accumulate in float32; float64, and what is reduced to
+//     of a chunk of 4096 elements in order, starting at zero; the lanes are added
+//     pairwise (j and j + 8, then + 4, + 2, + 1); the sums of chunks are added in order.
+//  3. float16, bfloat16 and float32 accumulate in float32; float64, and what is reduced
+//  to
 //     float64, accumulates in float64; the result is rounded to its storage type once.
 //  4. NaN is preserved by min and max. Of equal values (also of zeros) the first index
 //     wins. A result that is NaN is the positive quiet NaN without payload.

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/philox.h"
+#include "lazy/torch/split_calls.h"
 
 namespace neuron::lazy {
 namespace {
@@ -50,24 +51,6 @@ bool takes_cpu_indices(const std::string& name) {
          name == "aten::_unsafe_index" || name == "aten::_unsafe_index_put";
 }
 
-void run_convolution(torch::jit::Stack* stack) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
-  op.callBoxed(stack);
-}
-
-// `convolution_backward` also wants the sizes of the bias.
-void run_convolution_backward(torch::jit::Stack* stack) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
-  const bool is_transposed = (*stack)[6].toBool();
-  const int64_t groups = (*stack)[8].toInt();
-  const at::Tensor& weight = (*stack)[2].toTensor();
-  const int64_t bias = is_transposed ? weight.size(1) * groups : weight.size(0);
-  stack->insert(stack->begin() + 3, c10::IValue(std::vector<int64_t>{bias}));
-  op.callBoxed(stack);
-}
-
 }  // namespace
 
 void Recipe::call(torch::jit::Stack* stack) const {
@@ -90,10 +73,7 @@ Recipe::Recipe(const c10::OperatorHandle& op) : handle(op) {
   lower = find_lowering(name);
   is_data_dependent = lazy::is_data_dependent(full);
   takes_cpu_indices = lazy::takes_cpu_indices(name);
-  if (name == "aten::convolution_overrideable") run_on_cpu = &run_convolution;
-  if (name == "aten::convolution_backward_overrideable") {
-    run_on_cpu = &run_convolution_backward;
-  }
+  run_on_cpu = find_cpu_call(name);
   for (const c10::Argument& argument : schema.arguments()) {
     ArgInfo info;
     info.kind = kind_of(argument.type());

@@ -53,7 +53,7 @@ struct Recipe {
   bool returns_list = false;    // the fresh return is a list of tensors
   bool returns_values = false;  // some return is neither tensor nor list of tensors
   bool returns_view = false;    // schema promises an alias that is not written
-  /// Runs the op on CPU tensors where the CPU has it under another name; else nullptr.
+  /// Runs the op on CPU tensors if that is more than a call; see find_cpu_call.
   void (*run_on_cpu)(torch::jit::Stack* stack) = nullptr;
   bool takes_cpu_indices = false;  // CPU tensors in its index argument are copied over
 

@@ -26,6 +26,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   register_copy_ops(m);
   register_pointwise_ops(m);
   register_unboxed_ops(m);
+  register_unboxed_rows(m);
   register_matmul_ops(m);
   register_random_ops(m);
   register_library_ops(m);

@@ -25,8 +25,8 @@ extern "C" void sgemm_(const char*, const char*, const int*, const int*, const i
                        const float*, const float*, const int*, const float*, const int*,
                        const float*, float*, const int*);
 extern "C" void dgemm_(const char*, const char*, const int*, const int*, const int*,
-                       const double*, const double*, const int*, const double*, const int*,
-                       const double*, double*, const int*);
+                       const double*, const double*, const int*, const double*,
+                       const int*, const double*, double*, const int*);
 
 namespace neuron::lazy {
 namespace {

@@ -115,7 +115,8 @@ bool lower_zero(const LowerArgs& a) {
       if (out.numel() == 0) continue;
       PointwiseCall call;
       call.input(at::Scalar(0));
-      if (pass == 0 && !call.can_record(Code::kCopy, out.scalar_type(), out)) return false;
+      if (pass == 0 && !call.can_record(Code::kCopy, out.scalar_type(), out))
+        return false;
       if (pass == 1) call.record(a.op, Code::kCopy, out.scalar_type(), out);
     }
   }

@@ -136,7 +136,8 @@ bool lower_where(const LowerArgs& a) {
 }
 
 bool lower_masked_fill(const LowerArgs& a) {
-  if (!is_input(a.args[2]) || a.args[1].toTensor().scalar_type() != at::kBool) return false;
+  if (!is_input(a.args[2]) || a.args[1].toTensor().scalar_type() != at::kBool)
+    return false;
   PointwiseCall call;
   take(call, a.args[1]);
   take(call, a.args[2]);
@@ -229,9 +230,8 @@ bool lower_round(const LowerArgs& a) {
 
 ir::Code power_code(double exponent) {
   constexpr std::pair<double, Code> kSimple[] = {
-      {2.0, Code::kSquare},        {3.0, Code::kCube},
-      {0.5, Code::kSqrt},          {-0.5, Code::kRsqrt},
-      {-1.0, Code::kReciprocal},   {-2.0, Code::kReciprocalSquare},
+      {2.0, Code::kSquare}, {3.0, Code::kCube},        {0.5, Code::kSqrt},
+      {-0.5, Code::kRsqrt}, {-1.0, Code::kReciprocal}, {-2.0, Code::kReciprocalSquare},
       {1.0, Code::kCopy},
   };
   for (const auto& [value, code] : kSimple) {

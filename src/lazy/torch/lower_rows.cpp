@@ -1,11 +1,11 @@
 // Lowerings of reductions, normalisations and losses to native nodes.
+#include "lazy/torch/lower_rows.h"
+
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
 
 #include <cmath>
 
-#include "fusion/kernels/rows.h"
-#include "ir/native.h"
 #include "lazy/torch/lower.h"
 #include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/runtime.h"
@@ -18,8 +18,6 @@ using at::Tensor;
 using fusion::Reduce;
 using ir::Native;
 using ir::Operand;
-
-constexpr int kMaxRank = fusion::ReduceShape::kMaxRank;
 
 bool is_native_float(at::ScalarType dtype) {
   return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf ||
@@ -46,9 +44,9 @@ Tensor dense(const Tensor& tensor) {
 }
 
 // One native node under construction; reads come first, then writes.
-class NativeCall {
+class RowNode {
  public:
-  NativeCall(ir::Op op, Native native) {
+  RowNode(ir::Op op, Native native) {
     spec_.op = op;
     spec_.variant = static_cast<uint16_t>(native);
     spec_.number_kinds = 3;
@@ -86,14 +84,9 @@ class NativeCall {
 
 // --- reductions -----------------------------------------------------------------------
 
-struct Dims {
-  bool is_reduced[kMaxRank] = {};
-  int num_reduced = 0;
-};
-
 // The reduced dimensions that an argument names: an integer, a list, or all.
-Dims dims_of(const Tensor& self, const c10::IValue* dim) {
-  Dims dims;
+ReducedDims dims_of(const Tensor& self, const c10::IValue* dim) {
+  ReducedDims dims;
   const int64_t rank = self.dim();
   const auto mark = [&](int64_t d) {
     if (rank == 0) return;
@@ -111,10 +104,12 @@ Dims dims_of(const Tensor& self, const c10::IValue* dim) {
   return dims;
 }
 
-// Records a reduction of `self`; `others` are outputs with the layout of the first.
+}  // namespace
+
 bool record_reduce(ir::Op op, Native native, int64_t kind, double correction,
-                   const Tensor& self, const Dims& dims,
+                   const Tensor& self, const ReducedDims& dims,
                    std::initializer_list<Tensor> outs) {
+  constexpr int kMaxRank = ReducedDims::kMaxRank;
   const Tensor& out = *outs.begin();
   if (self.dim() > kMaxRank) return false;
   int64_t in_sizes[kMaxRank], in_strides[kMaxRank], out_strides[kMaxRank];
@@ -138,7 +133,7 @@ bool record_reduce(ir::Op op, Native native, int64_t kind, double correction,
     in_strides[rank] = self.strides()[d];
     ++rank;
   }
-  NativeCall call(op, native);
+  RowNode call(op, native);
   OperandSpec& in = call.read(self);
   in.sizes = in_sizes;
   in.strides = in_strides;
@@ -154,6 +149,8 @@ bool record_reduce(ir::Op op, Native native, int64_t kind, double correction,
   call.record();
   return true;
 }
+
+namespace {
 
 bool lower_reduce(const LowerArgs& a, Reduce reduce, const c10::IValue* dim,
                   double correction = 1.0) {
@@ -182,7 +179,8 @@ bool lower_over_dim(const LowerArgs& a) {
 // max(self), max.dim(self, dim, keepdim), max.other(self, other)
 template <bool kIsMax>
 bool lower_max(const LowerArgs& a) {
-  if (a.num_args == 1) return lower_reduce(a, kIsMax ? Reduce::kAmax : Reduce::kAmin, nullptr);
+  if (a.num_args == 1)
+    return lower_reduce(a, kIsMax ? Reduce::kAmax : Reduce::kAmin, nullptr);
   if (!a.args[1].isInt()) return false;
   const Tensor& self = a.args[0].toTensor();
   const Tensor& values = a.outputs.get(0);
@@ -238,8 +236,9 @@ bool lower_softmax(const LowerArgs& a) {
       out.dtype() != self.dtype() || !are_contiguous({&out})) {
     return false;
   }
-  const int64_t dim = self.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[1].toInt(), self.dim());
-  NativeCall call(a.op, Native::kSoftmax);
+  const int64_t dim =
+      self.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[1].toInt(), self.dim());
+  RowNode call(a.op, Native::kSoftmax);
   const Tensor in = dense(self);
   call.read(in);
   call.write(out);
@@ -259,8 +258,9 @@ bool lower_softmax_backward(const LowerArgs& a) {
       grad.sizes() != result.sizes() || !are_contiguous({&out})) {
     return false;
   }
-  const int64_t dim = grad.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[2].toInt(), grad.dim());
-  NativeCall call(a.op, Native::kSoftmaxBackward);
+  const int64_t dim =
+      grad.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[2].toInt(), grad.dim());
+  RowNode call(a.op, Native::kSoftmaxBackward);
   const Tensor dense_grad = dense(grad);
   const Tensor dense_result = dense(result);
   call.read(dense_grad);
@@ -292,7 +292,7 @@ bool lower_layer_norm(const LowerArgs& a) {
       !are_contiguous({&out, &mean, &rstd}) || out.dtype() != self.dtype()) {
     return false;
   }
-  NativeCall call(a.op, Native::kLayerNorm);
+  RowNode call(a.op, Native::kLayerNorm);
   const Tensor in = dense(self);
   const Tensor weight = optional_dense(a.args[2]);
   const Tensor bias = optional_dense(a.args[3]);
@@ -308,7 +308,8 @@ bool lower_layer_norm(const LowerArgs& a) {
   return true;
 }
 
-// native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, mask)
+// native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias,
+// mask)
 bool lower_layer_norm_backward(const LowerArgs& a) {
   const Tensor& grad = a.args[0].toTensor();
   const Tensor& self = a.args[1].toTensor();
@@ -329,7 +330,7 @@ bool lower_layer_norm_backward(const LowerArgs& a) {
     writes = true;
   }
   if (!writes) return false;
-  NativeCall call(a.op, Native::kLayerNormBackward);
+  RowNode call(a.op, Native::kLayerNormBackward);
   const Tensor inputs[] = {dense(grad), dense(self), dense(mean), dense(rstd),
                            optional_dense(a.args[5])};
   for (const Tensor& tensor : inputs) {
@@ -344,10 +345,9 @@ bool lower_layer_norm_backward(const LowerArgs& a) {
 }
 
 int64_t loss_reduction(int64_t reduction) {
-  return static_cast<int64_t>(reduction == at::Reduction::Mean
-                                  ? fusion::LossReduction::kMean
-                                  : reduction == at::Reduction::Sum
-                                        ? fusion::LossReduction::kSum
+  return static_cast<int64_t>(
+      reduction == at::Reduction::Mean  ? fusion::LossReduction::kMean
+      : reduction == at::Reduction::Sum ? fusion::LossReduction::kSum
                                         : fusion::LossReduction::kNone);
 }
 
@@ -367,7 +367,7 @@ bool lower_nll_loss(const LowerArgs& a) {
   if (!can_lower_nll(self, target, a.args[2]) || !are_contiguous({&out, &total})) {
     return false;
   }
-  NativeCall call(a.op, Native::kNllLoss);
+  RowNode call(a.op, Native::kNllLoss);
   const Tensor in = dense(self);
   const Tensor targets = dense(target);
   const Tensor weight = optional_dense(a.args[2]);
@@ -394,7 +394,7 @@ bool lower_nll_loss_backward(const LowerArgs& a) {
       out.dtype() != self.dtype() || !are_contiguous({&out})) {
     return false;
   }
-  NativeCall call(a.op, Native::kNllLossBackward);
+  RowNode call(a.op, Native::kNllLossBackward);
   const Tensor targets = dense(target);
   const Tensor weight = optional_dense(a.args[3]);
   call.read(grad);
@@ -408,10 +408,12 @@ bool lower_nll_loss_backward(const LowerArgs& a) {
   return true;
 }
 
-// --- losses that are a pointwise op and its mean or sum -----------------------------------
+// --- losses that are a pointwise op and its mean or sum
+// -----------------------------------
 
 // `code` of the inputs into a tensor of its own, then reduced into the output.
-bool lower_loss(const LowerArgs& a, ir::Code code, int64_t reduction, const double* number) {
+bool lower_loss(const LowerArgs& a, ir::Code code, int64_t reduction,
+                const double* number) {
   const Tensor& self = a.args[0].toTensor();
   const Tensor& target = a.args[1].toTensor();
   const Tensor& out = a.outputs.get(0);

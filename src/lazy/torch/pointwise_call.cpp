@@ -75,7 +75,9 @@ bool overlaps_itself(const at::Tensor& tensor) {
   return false;
 }
 
-bool has_view_bits(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+bool has_view_bits(const at::Tensor& tensor) {
+  return tensor.is_conj() || tensor.is_neg();
+}
 
 }  // namespace
 
@@ -164,7 +166,8 @@ bool PointwiseCall::describe_strided(const at::Tensor& out, OperandSpec* operand
     order[at] = static_cast<int>(d);
   }
   for (int k = 0; k < rank; ++k) layouts.sizes[k] = out.sizes()[order[k]];
-  const auto describe = [&](const at::Tensor& tensor, OperandSpec& spec, int64_t* strides) {
+  const auto describe = [&](const at::Tensor& tensor, OperandSpec& spec,
+                            int64_t* strides) {
     const int64_t missing = out.dim() - tensor.dim();
     for (int k = 0; k < rank; ++k) {
       const int64_t d = order[k] - missing;

@@ -31,7 +31,10 @@ void register_metadata_ops(Registrar& m);
 void register_copy_ops(Registrar& m);
 /// Table ops with an entry of their own, recorded without boxing.
 void register_pointwise_ops(Registrar& m);
+/// The same for ops with numbers, masks or more than two tensors.
 void register_unboxed_ops(Registrar& m);
+/// Sums and means, recorded without boxing.
+void register_unboxed_rows(Registrar& m);
 /// Random ops on the device's own stream.
 void register_random_ops(Registrar& m);
 /// Matrix products.

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 
 #include "base/knobs.h"
@@ -20,6 +22,7 @@ std::array<std::atomic<Core*>, kMaxDevices> cores{};
 std::mutex start_mutex;
 std::atomic<bool> started{false};
 std::atomic<bool> forked{false};
+std::atomic<Compiler*> the_compiler{nullptr};  // never deleted, like the cores
 NEURON_THREAD_SLOT int this_device = 0;
 // nullptr while the thread uses the default streams.
 NEURON_THREAD_SLOT std::array<uint32_t, kMaxDevices>* this_stream = nullptr;
@@ -41,6 +44,20 @@ int count_visible(const std::string& text) {
   return std::clamp(count, 1, kMaxDevices);
 }
 
+std::unique_ptr<cache::DiskCache> new_disk_cache() {
+  if (knobs().disable_disk_cache || knobs().disable_disk_cache_too) return nullptr;
+  std::filesystem::path directory = knobs().cache_directory;
+  if (directory.empty()) directory = user_cache_directory() / "torch_neuronx";
+  return std::make_unique<cache::DiskCache>(directory,
+                                            static_cast<uint64_t>(knobs().cache_bytes));
+}
+
+void start_compiler() {
+  if (!knobs().compile) return;
+  the_compiler.store(
+      new Compiler(&fusion::open_codegen, knobs().compile_after, new_disk_cache()));
+}
+
 Core& start_core(int index) {
   TORCH_CHECK(!in_bad_fork(),
               "[fork] Cannot re-initialize neuron in a forked subprocess: the device was "
@@ -55,10 +72,12 @@ Core& start_core(int index) {
     pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
     modes().adaptive = knobs().adaptive_eager;
     modes().blocking = knobs().launch_blocking;
+    start_compiler();
   }
   // Never deleted: tensors may outlive every exit handler.
   auto* core = new Core(static_cast<uint16_t>(index),
                         static_cast<uint64_t>(knobs().hbm_bytes), &find_executable);
+  core->set_compiler(the_compiler.load());
   core->queue().set_thread_scope(&run_in_lazy_executor_scope);
   cores[index].store(core);
   return *core;
@@ -73,6 +92,7 @@ int device_count() noexcept {
 
 bool is_started() noexcept { return started.load(); }
 bool in_bad_fork() noexcept { return forked.load(); }
+Compiler* compiler() noexcept { return the_compiler.load(); }
 
 Core& core_at(int index) {
   if (index < 0) index = this_device;
@@ -88,6 +108,7 @@ void shut_down() {
   for (auto& core : cores) {
     if (core.load() != nullptr) core.load()->shut_down();
   }
+  if (the_compiler.load() != nullptr) the_compiler.load()->shut_down();
 }
 
 void synchronize_all() {

@@ -21,8 +21,13 @@ bool in_bad_fork() noexcept;
 /// an index out of range, a bad knob, or a forked child.
 Core& core_at(int index);
 
-/// All started cores are shut down: pending work is dropped, workers end.
+/// All started cores and the compiler are shut down: pending work is dropped, threads
+/// end.
 void shut_down();
+
+/// The compiler of the process; nullptr before the first core has started, or when
+/// kernels are not to be compiled.
+Compiler* compiler() noexcept;
 
 /// Waits for all work of all started cores and raises the earliest stored error.
 void synchronize_all();
