@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "ir/graph.h"
@@ -16,7 +17,9 @@ struct Key {
   std::vector<std::byte> bytes;
 
   bool operator==(const Key& other) const {
-    return hash == other.hash && bytes == other.bytes;
+    // Not `==` of the vectors: that goes byte by byte.
+    return hash == other.hash && bytes.size() == other.bytes.size() &&
+           std::memcmp(bytes.data(), other.bytes.data(), bytes.size()) == 0;
   }
 };
 

@@ -60,6 +60,29 @@ print(json.dumps([results[0], results[-1], all(r == results[0] for r in results)
                   report()]))
 """
 
+# All windows end by a read, so the same temporaries are dead in every process. Where the
+# size cap ends a window, it is a race which of them are stored, and with it which kernels
+# there are.
+READS_ONLY = """
+torch.manual_seed(0)
+results = []
+for round in range(6):
+    row = []
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        torch.manual_seed(1)
+        x = torch.randn(61, 83, dtype=dtype).to(d)
+        b = torch.randn(83, dtype=dtype).to(d)
+        torch.neuron.synchronize()
+        y = torch.tanh(x * 0.75 + b) - x.exp() * 0.125
+        row.append(digest(y))
+        y = torch.sigmoid(x.t() - 0.5) * x.t()
+        row.append(digest(y))
+    results.append(row)
+    settle()
+print(json.dumps([results[0], results[-1], all(r == results[0] for r in results),
+                  report()]))
+"""
+
 CHANGING_BATCH = """
 torch.manual_seed(0)
 w = torch.randn(64, 64, device=d)
@@ -67,11 +90,11 @@ def step(batch, rate):
     x = torch.randn(batch, 64, device=d)
     return ((chain(x, w[0]) * rate) ** 2).sum().item()
 for i in range(40):
-    step(64 + i, 0.5)
+    step(200 - i, 0.5)
 settle()
 before = report()
-for i in range(40):
-    step(200 - i, 0.5 / (i + 1))
+for i in range(40):  # other sizes, none large enough to make a kernel worth more
+    step(64 + i, 0.5 / (i + 1))
 settle()
 print(json.dumps([before, report()]))
 """
@@ -104,10 +127,10 @@ def test_another_batch_size_or_rate_compiles_nothing():
 
 def test_a_second_process_finds_its_kernels_on_disk(tmp_path):
     env = {"TORCH_NEURONX_NEFF_CACHE_DIR": str(tmp_path / "kernels")}
-    first, _, _, cold = run(SAME_BITS, **env)
+    first, _, _, cold = run(READS_ONLY, **env)
     assert cold["compiles"] > 0
     assert cold["disk_hits"] == 0
-    again, _, is_same, warm = run(SAME_BITS, **env)
+    again, _, is_same, warm = run(READS_ONLY, **env)
     assert warm["compiles"] == 0
     assert warm["disk_hits"] > 0
     assert is_same and again == first
@@ -115,12 +138,12 @@ def test_a_second_process_finds_its_kernels_on_disk(tmp_path):
 
 def test_a_damaged_cache_is_compiled_anew(tmp_path):
     env = {"TORCH_NEURONX_NEFF_CACHE_DIR": str(tmp_path / "kernels")}
-    first, _, _, _ = run(SAME_BITS, **env)
+    first, _, _, _ = run(READS_ONLY, **env)
     for file in (tmp_path / "kernels").iterdir():
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-    again, _, is_same, report = run(SAME_BITS, **env)
+    again, _, is_same, report = run(READS_ONLY, **env)
     assert report["compiles"] > 0
     assert report["disk_hits"] == 0
     assert is_same and again == first
