@@ -144,6 +144,7 @@ void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool wa
   if (is_read(end)) stream.limit = first_limit();
   if (stream.is_empty()) return;
   WindowProgramPtr program = std::move(stream.program);
+  program->close();
   program->stream = stream.id;
   program->sequence = stream.sequence++;
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);

@@ -9,16 +9,6 @@
 namespace neuron::lazy {
 namespace {
 
-// Whether anybody can see a buffer after this window: a tensor, or a later window.
-void find_visible(const WindowProgram& program, std::vector<uint8_t>& is_visible) {
-  is_visible.resize(program.buffers.size());
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    const device::Buffer& buffer = *program.buffers[b];
-    is_visible[b] = buffer.storage_alive.load(std::memory_order_acquire) ||
-                    buffer.refs.load(std::memory_order_acquire) > 1;
-  }
-}
-
 // key -> cache -> compile: the code for a kernel.
 const device::Executable* executable_for(const ir::Graph& graph, const ir::Plan& plan,
                                          const ir::Kernel& kernel, Road& road) {
@@ -100,8 +90,8 @@ void bind_releases(WindowProgram& program) {
 }  // namespace
 
 void prepare_program(WindowProgram& program, Road& road) {
-  find_visible(program, road.is_visible);
-  road.planner.plan(program.graph, road.is_visible, program.plan);
+  program.is_visible.resize(program.buffers.size(), 1);
+  road.planner.plan(program.graph, program.is_visible, program.plan);
   find_entries(program, road);
   for (const ir::Kernel& kernel : program.plan.kernels) {
     bind_kernel(program, kernel,

@@ -21,7 +21,6 @@ struct Road {
   fusion::Planner planner;
   cache::KernelCache kernels;
   Compiler* compiler = nullptr;     // none: kernels are not compiled
-  std::vector<uint8_t> is_visible;  // per buffer of the window that is planned
 };
 
 /// Takes a closed window down the road, up to a program that is ready to run. Happens on

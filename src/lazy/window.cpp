@@ -22,6 +22,13 @@ constexpr EndInfo kEnds[] = {
 const char* window_end_name(WindowEnd end) { return kEnds[static_cast<int>(end)].name; }
 const char* window_end_help(WindowEnd end) { return kEnds[static_cast<int>(end)].help; }
 
+void WindowProgram::close() {
+  is_visible.resize(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    is_visible[b] = buffers[b]->storage_alive.load(std::memory_order_acquire);
+  }
+}
+
 void WindowProgram::prepare() { prepare_program(*this, road_); }
 
 std::string WindowProgram::describe(const device::Step& step) const {
@@ -50,6 +57,7 @@ void ProgramPool::put(WindowProgram* program) {
   program->steps.clear();
   program->accesses.clear();
   program->releases.clear();
+  program->is_visible.clear();
   {
     std::lock_guard lock(mutex_);
     if (free_.size() < kKeep) {
