@@ -34,7 +34,7 @@ class WindowProgram final : public device::Program {
 
   ir::Graph graph;
   ir::Plan plan;
-  /// Per buffer, taken when the window is closed: whether a tensor could see it then. Only
+  /// Per buffer, taken when the window closes: whether a tensor could see it then. Only
   /// such a buffer can be used by a later window. Taken later it would depend on time.
   std::vector<uint8_t> is_visible;
   /// Per pointwise kernel of the plan: where its machine code is or will be; nullptr
