@@ -62,6 +62,7 @@ bool lower_each(const LowerArgs& a, const Element& element) {
       PointwiseCall call;
       at::ScalarType dtype = at::kFloat;
       if (!make_call(a, element, k, call, dtype)) return false;
+      if (!c10::canCast(dtype, out.scalar_type())) return false;  // ATen complains
       if (pass == 0 && !call.can_record(element.code, dtype, out)) return false;
       if (pass == 1 && !call.record(a.op, element.code, dtype, out)) return false;
     }

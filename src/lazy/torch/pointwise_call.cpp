@@ -3,7 +3,9 @@
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "lazy/torch/runtime.h"
 #include "lazy/torch/scalars.h"
@@ -57,6 +59,42 @@ bool overlaps_in_part(const at::Tensor& input, const at::Tensor& out) {
   if (a.end <= b.begin || b.end <= a.begin) return false;
   return a.begin != b.begin || input.dtype() != out.dtype() ||
          input.sizes() != out.sizes() || input.strides() != out.strides();
+}
+
+template <class Int>
+bool fits_integer(const at::Scalar& number) {
+  if (number.isIntegral(/*includeBool=*/true)) {
+    return std::in_range<Int>(number.toLong());
+  }
+  const double value = std::trunc(number.toDouble());  // NaN compares false
+  return value >= static_cast<double>(std::numeric_limits<Int>::min()) &&
+         value < std::ldexp(1.0, std::numeric_limits<Int>::digits);
+}
+
+// Whether `dtype` holds the number. PyTorch complains of others, or wraps them, by rules
+// that differ from op to op.
+bool fits(const at::Scalar& number, at::ScalarType dtype) {
+  if (number.isComplex()) return false;
+  switch (dtype) {
+    case at::kBool:
+      return number.isIntegral(/*includeBool=*/true);
+    case at::kByte:
+      return fits_integer<uint8_t>(number);
+    case at::kChar:
+      return fits_integer<int8_t>(number);
+    case at::kShort:
+      return fits_integer<int16_t>(number);
+    case at::kInt:
+      return fits_integer<int32_t>(number);
+    case at::kLong:
+      return fits_integer<int64_t>(number);
+    case at::kDouble:
+      return true;
+    default: {
+      const double value = number.toDouble();
+      return !(std::abs(value) > std::numeric_limits<float>::max()) || std::isinf(value);
+    }
+  }
 }
 
 // True unless the strides alone show that every element has a place of its own.
@@ -128,7 +166,7 @@ bool PointwiseCall::can_record(ir::Code code, at::ScalarType dtype,
   if (overlaps_itself(out)) return false;
   for (int i = 0; i < num_inputs_; ++i) {
     if (tensors_[i] == nullptr || !is_neuron(*tensors_[i])) {
-      if (numbers_[i].isComplex()) return false;
+      if (!fits(numbers_[i], dtype)) return false;
       continue;
     }
     const at::Tensor& input = *tensors_[i];

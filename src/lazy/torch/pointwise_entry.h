@@ -7,6 +7,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/Scalar.h>
 
+#include <cmath>
+#include <limits>
+
 #include "ir/pointwise.h"
 #include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/record.h"
@@ -70,8 +73,12 @@ inline at::Scalar number_of(const at::Tensor& number) {
   return *static_cast<const int64_t*>(data);
 }
 
+/// A real number that every floating type but float16 holds; of a larger one PyTorch may
+/// complain.
 inline bool is_real_number(const at::Scalar& number) {
-  return number.isFloatingPoint() || number.isIntegral(/*includeBool=*/false);
+  if (!number.isFloatingPoint()) return number.isIntegral(/*includeBool=*/false);
+  const double value = number.toDouble();
+  return !(std::abs(value) > std::numeric_limits<float>::max()) || std::isinf(value);
 }
 
 /// Whether `a` (plain) and `b` are recorded as they are.
