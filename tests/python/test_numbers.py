@@ -40,6 +40,8 @@ def outcome(case: str, device: str):
     """The values, or that there was an error; on the device it may come late."""
     try:
         result = CASES[case](device)
+        if device != "cpu":
+            torch.accelerator.synchronize()
         return None if result is None else result.tolist()
     except (RuntimeError, IndexError, TypeError):
         return "error"
