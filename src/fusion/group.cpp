@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/itemsize.h"
+
 namespace neuron::fusion {
 
 using ir::Code;
@@ -9,27 +11,6 @@ using ir::DType;
 using ir::Instr;
 using ir::Layout;
 using ir::ValueType;
-
-int size_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kInt64:
-    case DType::kComplex64:
-      return 8;
-    case DType::kComplex128:
-      return 16;
-    case DType::kFloat32:
-    case DType::kInt32:
-    case DType::kComplex32:
-      return 4;
-    case DType::kFloat16:
-    case DType::kBFloat16:
-    case DType::kInt16:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 Layout layout_of(const ir::Operand& operand, const Space& space) {
   if (operand.rank == 0 && space.numel != 1) return Layout::kScalar;
@@ -47,7 +28,7 @@ int64_t end_of(const ir::Graph& graph, const ir::Operand& operand) {
   } else {
     for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
   }
-  return operand.offset + (last + 1) * size_of(operand.dtype);
+  return operand.offset + (last + 1) * ir::itemsize_of(operand.dtype);
 }
 
 namespace {

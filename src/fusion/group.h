@@ -104,7 +104,6 @@ class Group {
 ir::Layout layout_of(const ir::Operand& operand, const Space& space);
 /// Bytes [offset, end) that the operand may touch.
 int64_t end_of(const ir::Graph& graph, const ir::Operand& operand);
-int size_of(ir::DType dtype);
 
 template <class IsNeeded>
 bool Group::finish(const IsNeeded& is_needed, ir::PointwiseKernel& kernel) {

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/parallel.h"
+#include "ir/itemsize.h"
 
 namespace neuron::fusion {
 namespace {
@@ -24,23 +25,6 @@ constexpr int64_t kStagedPiece = 512;
 constexpr size_t kStageBytes = kStagedPiece * sizeof(double);
 static_assert(kStagedPiece % kKernelStep == 0);
 constexpr size_t kTailBytes = kKernelStep * sizeof(double);
-
-uint8_t itemsize_of(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::kFloat64:
-    case ir::DType::kInt64:
-      return 8;
-    case ir::DType::kFloat32:
-    case ir::DType::kInt32:
-      return 4;
-    case ir::DType::kFloat16:
-    case ir::DType::kBFloat16:
-    case ir::DType::kInt16:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 uint64_t number_bits(ir::ValueType type, double real, int64_t integer) {
   switch (type) {
@@ -310,7 +294,7 @@ void PointwiseRun::add_tensor(const ir::TensorArg& arg, Layout layout, ir::DType
   tensor.data = static_cast<std::byte*>(arg.data);
   tensor.element_strides = arg.strides;
   tensor.access = kAccess[static_cast<int>(layout)];
-  tensor.itemsize = itemsize_of(dtype);
+  tensor.itemsize = static_cast<uint8_t>(ir::itemsize_of(dtype));
   tensor.is_sink = is_sink;
   has_strided_ |= tensor.access == Access::kStaged;
 }

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 #include "fusion/kernels/pointwise_table.h"
+#include "ir/itemsize.h"
 
 extern "C" const void* neuron_pointwise_table_avx2();
 extern "C" const void* neuron_pointwise_table_avx512();
@@ -69,23 +70,6 @@ bool is_dense_value(Layout layout, ir::DType dtype) {
   return layout == Layout::kLinear &&
          (dtype == ir::DType::kFloat32 || dtype == ir::DType::kFloat64 ||
           dtype == ir::DType::kInt64);
-}
-
-int itemsize_of(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::kFloat64:
-    case ir::DType::kInt64:
-      return 8;
-    case ir::DType::kFloat32:
-    case ir::DType::kInt32:
-      return 4;
-    case ir::DType::kFloat16:
-    case ir::DType::kBFloat16:
-    case ir::DType::kInt16:
-      return 2;
-    default:
-      return 1;
-  }
 }
 
 void Run::start(const ir::PointwiseCode& code, const ir::PointwiseArgs& run_args) {
@@ -288,7 +272,7 @@ class BlockRunner {
     for (size_t i = 0; i < num_sources_; ++i) {
       const Source& source = code_.sources[i];
       if (source.is_number || source.layout == Layout::kScalar) continue;
-      const int itemsize = itemsize_of(source.dtype);
+      const int itemsize = ir::itemsize_of(source.dtype);
       auto* data = static_cast<std::byte*>(run_.tensors[i]->data);
       if (run_.is_in_place[i] != 0) {
         registers_[i] = data + start * itemsize;
@@ -315,7 +299,7 @@ class BlockRunner {
         registers_[instr.out] = home_[instr.out];
       } else {
         registers_[instr.out] = static_cast<std::byte*>(sinks_[sink].data) +
-                                start * itemsize_of(code_.sinks[sink].dtype);
+                                start * ir::itemsize_of(code_.sinks[sink].dtype);
       }
       run_.table.instrs[static_cast<int>(instr.code)][static_cast<int>(instr.type)](
           registers_[instr.out], in, n);
@@ -327,7 +311,7 @@ class BlockRunner {
       if (run_.is_direct[s] != 0) continue;
       const Sink& sink = code_.sinks[s];
       const StoreFn store = run_.table.stores[static_cast<int>(sink.dtype)];
-      const int itemsize = itemsize_of(sink.dtype);
+      const int itemsize = ir::itemsize_of(sink.dtype);
       auto* data = static_cast<std::byte*>(sinks_[s].data);
       std::byte* values = registers_[sink.reg];
       if (sink.layout == Layout::kLinear) {

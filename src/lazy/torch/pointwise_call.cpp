@@ -133,14 +133,14 @@ void PointwiseCall::input(const at::Tensor& tensor) {
     return;
   }
   numbers_[i] = value_of(tensor);
-  weak_[i] = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-  tensors_[i] = weak_[i] ? nullptr : &tensor;
+  // A Python number takes part in promotion as a number, any other as a tensor.
+  const bool is_weak = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  tensors_[i] = is_weak ? nullptr : &tensor;
   ++num_numbers_;
 }
 
 void PointwiseCall::input(const at::Scalar& number) {
-  numbers_[num_inputs_] = number;
-  weak_[num_inputs_++] = true;
+  numbers_[num_inputs_++] = number;
   ++num_numbers_;
 }
 
@@ -255,13 +255,10 @@ bool PointwiseCall::record(ir::Op op, ir::Code code, at::ScalarType dtype,
   }
   operands[count++] = operand_of(out, ir::Operand::kWrites);
   if (is_dense_like(out)) {
-    for (int i = 0; i + 1 < count; ++i) {
-      operands[i].strides = nullptr;
-      if (out.numel() != 1 && operands[i].rank != out.dim()) operands[i].rank = 0;
-    }
     int next = 0;
     for (int i = 0; i < num_inputs_; ++i) {
       if (tensors_[i] == nullptr || !is_neuron(*tensors_[i])) continue;
+      operands[next].strides = nullptr;
       if (tensors_[i]->numel() == 1 && out.numel() != 1) operands[next].rank = 0;
       ++next;
     }

@@ -41,7 +41,6 @@ class PointwiseCall {
 
   const at::Tensor* tensors_[kMaxInputs] = {};
   at::Scalar numbers_[kMaxInputs];
-  bool weak_[kMaxInputs] = {};
   int num_inputs_ = 0;
   int num_numbers_ = 0;
 };
