@@ -145,9 +145,18 @@ Memory::Memory(uint16_t device_index, uint64_t capacity)
     : device_index_(device_index),
       capacity_(capacity),
       owner_(std::this_thread::get_id()) {
-  void* range = mmap(nullptr, kAddressSpace, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  NEURON_CHECK(range != MAP_FAILED, "[memory] cannot reserve the device's address range");
+  const auto reserve = [this] {
+    return mmap(nullptr, address_space_, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  };
+  void* range = reserve();
+  while (range == MAP_FAILED && address_space_ > kLeastAddressSpace) {
+    address_space_ /= 2;
+    range = reserve();
+  }
+  NEURON_CHECK(range != MAP_FAILED,
+               "[memory] cannot reserve 16 GiB of addresses for the device; raise the "
+               "limit of address space (ulimit -v)");
   base_ = reinterpret_cast<uint64_t>(range);
   next_address_ = base_ + 4096;
 }
@@ -156,7 +165,7 @@ Buffer* Memory::new_record(uint8_t size_class) {
   const uint64_t size = uint64_t{1} << size_class;
   uint64_t start = next_address_.load(std::memory_order_relaxed);
   do {
-    if (start + size > base_ + kAddressSpace) return nullptr;
+    if (start + size > base_ + address_space_) return nullptr;
   } while (!next_address_.compare_exchange_weak(start, start + size));
   auto* buffer = new Buffer;
   buffer->size_class = size_class;

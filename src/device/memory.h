@@ -78,7 +78,7 @@ class Memory {
   /// context.
   Buffer* find(uint64_t address);
   bool contains(uint64_t address) const {
-    return address >= base_ && address < base_ + kAddressSpace;
+    return address >= base_ && address < base_ + address_space_;
   }
 
   /// Returns cached host blocks to the operating system.
@@ -103,6 +103,7 @@ class Memory {
 
  private:
   static constexpr uint64_t kAddressSpace = uint64_t{1} << 41;
+  static constexpr uint64_t kLeastAddressSpace = uint64_t{1} << 34;
   static constexpr uint64_t kMaxCachedBytes = uint64_t{4} << 30;
 
   Buffer* new_record(uint8_t size_class);
@@ -113,6 +114,7 @@ class Memory {
   const uint16_t device_index_;
   const uint64_t capacity_;
   uint64_t base_ = 0;
+  uint64_t address_space_ = kAddressSpace;  // less where the process may not have so much
   std::atomic<uint64_t> next_address_;
   std::array<std::atomic<Buffer*>, kClasses> free_records_{};
 
