@@ -6,6 +6,7 @@
 #include <ATen/ops/mm_ops.h>
 
 #include <limits>
+#include <span>
 
 #include "ir/native.h"
 #include "lazy/torch/autograd_entry.h"
@@ -21,14 +22,6 @@ namespace {
 
 using at::Tensor;
 using ir::Operand;
-
-bool is_matrix_operand(const Tensor& tensor) {
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  return impl->is_privateuseone() && impl->numel() > 0 &&
-         (impl->dtype() == caffe2::TypeMeta::Make<float>() ||
-          impl->dtype() == caffe2::TypeMeta::Make<double>()) &&
-         !tensor.is_neg();
-}
 
 // Rows or columns of the last two dimensions are dense, as the library wants them.
 bool has_dense_lines(const Tensor& tensor) {
@@ -174,7 +167,48 @@ bool lower_mv(const LowerArgs& call) {
   return record_matmul(call.op, call.args[0].toTensor(), vector, {}, out);
 }
 
+void record_operands(ir::Op op, std::span<const OperandSpec> operands, bool has_bias,
+                     const Tensor& out) {
+  OpSpec spec;
+  spec.op = op;
+  spec.variant = static_cast<uint16_t>(ir::Native::kMatmul);
+  spec.number_kinds = 1;
+  spec.numbers[0].integer = has_bias ? 1 : 0;
+  spec.operands = operands;
+  spec.site = capture_site();
+  record_op(out.device().index(), std::move(spec));
+  arm(out);
+}
+
+OperandSpec matrix_operand(const MatrixRef& matrix, uint8_t flags) {
+  OperandSpec spec = operand_of(matrix.tensor, flags);
+  spec.rank = 2;
+  spec.sizes = matrix.sizes.data();
+  spec.strides = matrix.strides.data();
+  return spec;
+}
+
 }  // namespace
+
+bool is_matrix_operand(const Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return impl->is_privateuseone() && impl->numel() > 0 &&
+         (impl->dtype() == caffe2::TypeMeta::Make<float>() ||
+          impl->dtype() == caffe2::TypeMeta::Make<double>()) &&
+         !tensor.is_neg();
+}
+
+void record_product(ir::Op op, const MatrixRef& a, const MatrixRef& b, const Tensor& bias,
+                    const MatrixRef& out) {
+  OperandSpec operands[4];
+  size_t count = 0;
+  operands[count++] = matrix_operand(a, Operand::kReads);
+  operands[count++] = matrix_operand(b, Operand::kReads);
+  if (bias.defined()) operands[count++] = operand_of(bias, Operand::kReads);
+  operands[count] = matrix_operand(out, Operand::kWrites);
+  operands[count++].strides = nullptr;
+  record_operands(op, {operands, count}, bias.defined(), out.tensor);
+}
 
 bool record_matmul(ir::Op op, const Tensor& a, const Tensor& b, const Tensor& bias,
                    const Tensor& out) {
@@ -195,15 +229,7 @@ bool record_matmul(ir::Op op, const Tensor& a, const Tensor& b, const Tensor& bi
   operands[1].strides = right.strides().data();
   if (bias.defined()) operands[count++] = operand_of(bias, Operand::kReads);
   operands[count++] = operand_of(out, Operand::kWrites);
-  OpSpec spec;
-  spec.op = op;
-  spec.variant = static_cast<uint16_t>(ir::Native::kMatmul);
-  spec.number_kinds = 1;
-  spec.numbers[0].integer = bias.defined() ? 1 : 0;
-  spec.operands = {operands, count};
-  spec.site = capture_site();
-  record_op(out.device().index(), std::move(spec));
-  arm(out);
+  record_operands(op, {operands, count}, bias.defined(), out);
   return true;
 }
 

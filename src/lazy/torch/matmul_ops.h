@@ -3,9 +3,27 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+
 #include "ir/op.h"
 
 namespace neuron::lazy {
+
+/// Whether the matrix kernels take the tensor: on the device, not empty, float32 or
+/// float64.
+bool is_matrix_operand(const at::Tensor& tensor);
+
+/// A tensor seen as a matrix, with dense rows or dense columns.
+struct MatrixRef {
+  const at::Tensor& tensor;
+  std::array<int64_t, 2> sizes;
+  std::array<int64_t, 2> strides;
+};
+
+/// Records out = a b (+ bias, one row for all; may be undefined). The tensors are matrix
+/// operands of one type and device, the sizes fit, `out` is row-major and new.
+void record_product(ir::Op op, const MatrixRef& a, const MatrixRef& b,
+                    const at::Tensor& bias, const MatrixRef& out);
 
 /// Records out = a b (+ bias, one row for all), for float32 and float64 tensors of two
 /// dimensions, or of three with equal batch sizes. False, with nothing recorded, when

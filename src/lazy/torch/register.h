@@ -39,6 +39,8 @@ void register_unboxed_rows(Registrar& m);
 void register_random_ops(Registrar& m);
 /// Matrix products.
 void register_matmul_ops(Registrar& m);
+/// The backward of linear layers.
+void register_linear_op(Registrar& m);
 /// Attention and recurrent cells.
 void register_library_ops(Registrar& m);
 

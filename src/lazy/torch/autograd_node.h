@@ -1,0 +1,39 @@
+// Nodes of the backward graph made by our own entries on the Autograd key: PyTorch's own
+// node classes, so that names, saved values, hooks and double backward are PyTorch's.
+//
+// An entry may do so only for an `is_ordinary` call. It makes the node before it records,
+// and sets the history after.
+#pragma once
+
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+
+#include "lazy/torch/autograd_entry.h"
+
+namespace neuron::lazy {
+
+inline bool has_tangent(const at::Tensor& tensor) {
+  return tensor.defined() &&
+         tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr &&
+         tensor._fw_grad(/*level=*/0).defined();
+}
+
+/// Whether nothing but the device is active below autograd and no input has a forward
+/// gradient. Undefined tensors are allowed.
+template <class... Tensors>
+bool is_ordinary(c10::DispatchKeySet keys, const Tensors&... tensors) {
+  return (keys & c10::after_ADInplaceOrView_keyset).highestPriorityTypeId() ==
+             c10::DispatchKey::PrivateUse1 &&
+         !(has_tangent(tensors) || ...);
+}
+
+/// A node with edges to the inputs; nullptr when none of them needs a gradient.
+template <class Node, class... Tensors>
+c10::intrusive_ptr<Node> make_node(const Tensors&... inputs) {
+  if (!torch::autograd::compute_requires_grad(inputs...)) return {};
+  auto node = c10::make_intrusive<Node>();
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
+  return node;
+}
+
+}  // namespace neuron::lazy
