@@ -13,8 +13,7 @@
 namespace neuron::lazy {
 
 inline bool has_tangent(const at::Tensor& tensor) {
-  return tensor.defined() &&
-         tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr &&
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr &&
          tensor._fw_grad(/*level=*/0).defined();
 }
 
@@ -34,6 +33,37 @@ c10::intrusive_ptr<Node> make_node(const Tensors&... inputs) {
   auto node = c10::make_intrusive<Node>();
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;
+}
+
+/// Whether an entry may make the node itself: an ordinary call with a gradient to come.
+template <class... Tensors>
+bool can_make_node(c10::DispatchKeySet keys, const Tensors&... tensors) {
+  return is_ordinary(keys, tensors...) && c10::GradMode::is_enabled() &&
+         (... || tensors.requires_grad()) && (... && !tensors.is_complex());
+}
+
+inline torch::autograd::SavedVariable saved_input(const at::Tensor& tensor) {
+  return {tensor, /*is_output=*/false};
+}
+inline torch::autograd::SavedVariable saved_result(const at::Tensor& tensor) {
+  return {tensor, /*is_output=*/true};
+}
+
+/// A unary op by `entry`, with the node of its gradient. The node keeps the input, the
+/// result or nothing: what its class has a place for. `fill(node)` sets the rest.
+template <class Node, class Entry, class Fill>
+at::Tensor with_unary_node(const at::Tensor& self, const Entry& entry, const Fill& fill) {
+  const auto node = make_node<Node>(self);
+  if constexpr (requires { node->self_; }) node->self_ = saved_input(self);
+  fill(*node);
+  at::Tensor out = entry();
+  torch::autograd::set_history(out, node);
+  if constexpr (requires { node->result_; }) node->result_ = saved_result(out);
+  return out;
+}
+template <class Node, class Entry>
+at::Tensor with_unary_node(const at::Tensor& self, const Entry& entry) {
+  return with_unary_node<Node>(self, entry, [](Node&) {});
 }
 
 }  // namespace neuron::lazy

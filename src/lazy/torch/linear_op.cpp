@@ -44,10 +44,10 @@ bool is_dense_matrix(const Tensor& tensor, const Tensor& like) {
 bool is_native(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   return is_dense_matrix(input, input) && is_dense_matrix(weight, input) &&
          weight.dim() == 2 && input.sizes().back() == weight.sizes()[1] &&
-         (!bias.defined() || (is_matrix_operand(bias) && bias.dim() == 1 &&
-                              bias.is_contiguous() && bias.dtype() == input.dtype() &&
-                              bias.device() == input.device() &&
-                              bias.sizes()[0] == weight.sizes()[0]));
+         (!bias.defined() ||
+          (is_matrix_operand(bias) && bias.dim() == 1 && bias.is_contiguous() &&
+           bias.dtype() == input.dtype() && bias.device() == input.device() &&
+           bias.sizes()[0] == weight.sizes()[0]));
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, const Tensor& bias) {
@@ -104,8 +104,8 @@ Tensor sum_of_rows(const Tensor& grad) {
   ReducedDims dims;
   dims.num_reduced = static_cast<int>(grad.dim()) - 1;
   for (int d = 0; d < dims.num_reduced; ++d) dims.is_reduced[d] = true;
-  Tensor out = make_tensor({grad.sizes().back()}, {}, grad.scalar_type(),
-                           grad.device().index());
+  Tensor out =
+      make_tensor({grad.sizes().back()}, {}, grad.scalar_type(), grad.device().index());
   record_reduce(ir::Op::kSum, ir::Native::kReduce,
                 static_cast<int64_t>(fusion::Reduce::kSum), /*correction=*/1.0, grad,
                 dims, {out});
@@ -132,15 +132,13 @@ Gradients backward(const Tensor& input, const Tensor& given, const Tensor& weigh
     sizes.back() = weight.sizes()[1];
     Tensor& out = std::get<0>(result);
     out = make_tensor(sizes, {}, grad.scalar_type(), device);
-    record_product(ir::Op::kMm, rows_of(grad), rows_of(weight), {},
-                   rows_of(out));
+    record_product(ir::Op::kMm, rows_of(grad), rows_of(weight), {}, rows_of(out));
   }
   if (wanted[1]) {
     Tensor& out = std::get<1>(result);
     out = make_tensor({grad.sizes().back(), input.sizes().back()}, {}, grad.scalar_type(),
                       device);
-    record_product(ir::Op::kMm, columns_of(grad), rows_of(input), {},
-                   rows_of(out));
+    record_product(ir::Op::kMm, columns_of(grad), rows_of(input), {}, rows_of(out));
   }
   if (wanted[2]) std::get<2>(result) = sum_of_rows(grad);
   track.calls.fetch_add(1, std::memory_order_relaxed);

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "ir/native.h"
-#include "lazy/torch/autograd_entry.h"
+#include "lazy/torch/autograd_node.h"
 #include "lazy/torch/lower.h"
 #include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/record.h"
@@ -22,6 +22,7 @@ namespace {
 
 using at::Tensor;
 using ir::Operand;
+namespace nodes = torch::autograd::generated;
 
 // Rows or columns of the last two dimensions are dense, as the library wants them.
 bool has_dense_lines(const Tensor& tensor) {
@@ -126,12 +127,43 @@ Tensor addmm_entry(const Tensor& bias, const Tensor& a, const Tensor& b,
   return record_slow("aten::addmm", bias, a, b, beta, alpha);
 }
 
+// What the gradient of one factor needs: the other, and its own layout.
+void save_factors(nodes::MmBackward0& node, const Tensor& a, const Tensor& b) {
+  if (node.should_compute_output(0)) {
+    node.mat2_ = saved_input(b);
+    node.self_layout = a.layout();
+    node.self_sym_sizes = a.sym_sizes().vec();
+    node.self_sym_strides = a.sym_strides().vec();
+  }
+  if (node.should_compute_output(1)) {
+    node.self_ = saved_input(a);
+    node.mat2_layout = b.layout();
+    node.mat2_sym_sizes = b.sym_sizes().vec();
+    node.mat2_sym_strides = b.sym_strides().vec();
+  }
+}
+void save_factors(nodes::BmmBackward0& node, const Tensor& a, const Tensor& b) {
+  if (node.should_compute_output(0)) node.mat2_ = saved_input(b);
+  if (node.should_compute_output(1)) node.self_ = saved_input(a);
+}
+
+template <class Node, class Entry>
+Tensor with_node(const Tensor& a, const Tensor& b, const Entry& entry) {
+  const auto node = make_node<Node>(a, b);
+  save_factors(*node, a, b);
+  Tensor out = entry(a, b);
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
   if (can_skip_autograd(keys, a, b)) return mm_entry(a, b);
+  if (can_make_node(keys, a, b)) return with_node<nodes::MmBackward0>(a, b, mm_entry);
   return at::_ops::mm::redispatch(generated_kernel(keys), a, b);
 }
 Tensor bmm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
   if (can_skip_autograd(keys, a, b)) return bmm_entry(a, b);
+  if (can_make_node(keys, a, b)) return with_node<nodes::BmmBackward0>(a, b, bmm_entry);
   return at::_ops::bmm::redispatch(generated_kernel(keys), a, b);
 }
 Tensor addmm_autograd(c10::DispatchKeySet keys, const Tensor& bias, const Tensor& a,

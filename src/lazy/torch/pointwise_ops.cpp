@@ -25,7 +25,7 @@
 #include <ATen/ops/sub_ops.h>
 #include <ATen/ops/tanh_ops.h>
 
-#include "lazy/torch/autograd_entry.h"
+#include "lazy/torch/autograd_node.h"
 #include "lazy/torch/pointwise_entry.h"
 #include "lazy/torch/register.h"
 
@@ -34,6 +34,7 @@ namespace {
 
 using at::Tensor;
 using ir::Code;
+namespace nodes = torch::autograd::generated;
 
 bool is_one(const at::Scalar& alpha) {
   return alpha.isFloatingPoint() ? alpha.toDouble() == 1.0 : alpha.toLong() == 1;
@@ -90,25 +91,67 @@ bool is_one(const at::Scalar& alpha) {
     return entry.record_slow(a);                                         \
   }
 
-#define NEURON_AUTOGRAD_BINARY(name, op)                                               \
+// --- on the Autograd key -------------------------------------------------------------
+
+void save_operands(nodes::MulBackward0& node, const Tensor& a, const Tensor& b) {
+  node.self_scalar_type = a.scalar_type();
+  node.other_scalar_type = b.scalar_type();
+  if (node.should_compute_output(0)) node.other_ = saved_input(b);
+  if (node.should_compute_output(1)) node.self_ = saved_input(a);
+}
+void save_operands(nodes::DivBackward0& node, const Tensor& a, const Tensor& b) {
+  node.self_scalar_type = a.scalar_type();
+  node.other_ = saved_input(b);
+  if (node.should_compute_output(1)) node.self_ = saved_input(a);
+}
+template <class Node>
+void save_operands(Node& node, const Tensor& a, const Tensor& b,
+                   const at::Scalar& alpha) {
+  node.self_scalar_type = a.scalar_type();
+  node.other_scalar_type = b.scalar_type();
+  node.alpha = alpha;
+}
+void save_operands(nodes::MaximumBackward0& node, const Tensor& a, const Tensor& b) {
+  node.self_ = saved_input(a);
+  node.other_ = saved_input(b);
+}
+void save_operands(nodes::MinimumBackward0& node, const Tensor& a, const Tensor& b) {
+  node.self_ = saved_input(a);
+  node.other_ = saved_input(b);
+}
+
+#define NEURON_AUTOGRAD_BINARY(name, op, Node)                                         \
   Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) { \
-    if (can_skip_autograd(keys, a, b)) {                                               \
-      return name##_entry(a, b);                                                       \
+    if (can_skip_autograd(keys, a, b)) return name##_entry(a, b);                      \
+    if (!can_make_node(keys, a, b)) {                                                  \
+      return at::_ops::op::redispatch(generated_kernel(keys), a, b);                   \
     }                                                                                  \
-    return at::_ops::op::redispatch(generated_kernel(keys), a, b);                     \
+    const auto node = make_node<nodes::Node>(a, b);                                    \
+    save_operands(*node, a, b);                                                        \
+    Tensor out = name##_entry(a, b);                                                   \
+    torch::autograd::set_history(out, node);                                           \
+    return out;                                                                        \
   }
-#define NEURON_AUTOGRAD_SCALED(name, op)                                             \
+#define NEURON_AUTOGRAD_SCALED(name, op, Node)                                       \
   Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, \
                          const at::Scalar& alpha) {                                  \
-    if (can_skip_autograd(keys, a, b)) {                                             \
-      return name##_entry(a, b, alpha);                                              \
+    if (can_skip_autograd(keys, a, b)) return name##_entry(a, b, alpha);             \
+    if (!can_make_node(keys, a, b)) {                                                \
+      return at::_ops::op::redispatch(generated_kernel(keys), a, b, alpha);          \
     }                                                                                \
-    return at::_ops::op::redispatch(generated_kernel(keys), a, b, alpha);            \
+    const auto node = make_node<nodes::Node>(a, b);                                  \
+    save_operands(*node, a, b, alpha);                                               \
+    Tensor out = name##_entry(a, b, alpha);                                          \
+    torch::autograd::set_history(out, node);                                         \
+    return out;                                                                      \
   }
-#define NEURON_AUTOGRAD_UNARY(name)                                   \
-  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) { \
-    if (can_skip_autograd(keys, a)) return name##_entry(a);           \
-    return at::_ops::name::redispatch(generated_kernel(keys), a);     \
+#define NEURON_AUTOGRAD_UNARY(name, Node)                                    \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) {        \
+    if (can_skip_autograd(keys, a)) return name##_entry(a);                  \
+    if (!can_make_node(keys, a)) {                                           \
+      return at::_ops::name::redispatch(generated_kernel(keys), a);          \
+    }                                                                        \
+    return with_unary_node<nodes::Node>(a, [&] { return name##_entry(a); }); \
   }
 
 NEURON_BINARY_ENTRY(kMul, mul, "Tensor")
@@ -119,17 +162,17 @@ NEURON_INPLACE_ENTRY(kMul, mul)
 NEURON_INPLACE_ENTRY(kDiv, div)
 NEURON_SCALED_ENTRY(kAdd, add)
 NEURON_SCALED_ENTRY(kSub, sub)
-#define NEURON_FAST_UNARY(op, name) NEURON_UNARY_ENTRY(op, name)
+#define NEURON_FAST_UNARY(op, name, node) NEURON_UNARY_ENTRY(op, name)
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 
-NEURON_AUTOGRAD_BINARY(mul, mul_Tensor)
-NEURON_AUTOGRAD_BINARY(div, div_Tensor)
-NEURON_AUTOGRAD_BINARY(maximum, maximum)
-NEURON_AUTOGRAD_BINARY(minimum, minimum)
-NEURON_AUTOGRAD_SCALED(add, add_Tensor)
-NEURON_AUTOGRAD_SCALED(sub, sub_Tensor)
-#define NEURON_FAST_UNARY(op, name) NEURON_AUTOGRAD_UNARY(name)
+NEURON_AUTOGRAD_BINARY(mul, mul_Tensor, MulBackward0)
+NEURON_AUTOGRAD_BINARY(div, div_Tensor, DivBackward0)
+NEURON_AUTOGRAD_BINARY(maximum, maximum, MaximumBackward0)
+NEURON_AUTOGRAD_BINARY(minimum, minimum, MinimumBackward0)
+NEURON_AUTOGRAD_SCALED(add, add_Tensor, AddBackward0)
+NEURON_AUTOGRAD_SCALED(sub, sub_Tensor, SubBackward0)
+#define NEURON_FAST_UNARY(op, name, node) NEURON_AUTOGRAD_UNARY(name, node)
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 
@@ -144,7 +187,7 @@ void register_functional(Library& m) {
   m.impl("div.Tensor", TORCH_FN(div_entry));
   m.impl("maximum", TORCH_FN(maximum_entry));
   m.impl("minimum", TORCH_FN(minimum_entry));
-#define NEURON_FAST_UNARY(op, name) m.impl(#name, TORCH_FN(name##_entry));
+#define NEURON_FAST_UNARY(op, name, node) m.impl(#name, TORCH_FN(name##_entry));
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 }
@@ -158,7 +201,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("div.Tensor", TORCH_FN(div_autograd));
   m.impl("maximum", TORCH_FN(maximum_autograd));
   m.impl("minimum", TORCH_FN(minimum_autograd));
-#define NEURON_FAST_UNARY(op, name) m.impl(#name, TORCH_FN(name##_autograd));
+#define NEURON_FAST_UNARY(op, name, node) m.impl(#name, TORCH_FN(name##_autograd));
 #include "lazy/torch/fast_ops.def"
 #undef NEURON_FAST_UNARY
 }

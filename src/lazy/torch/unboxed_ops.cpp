@@ -18,7 +18,7 @@
 #include <ATen/ops/softplus_ops.h>
 #include <ATen/ops/where_ops.h>
 
-#include "lazy/torch/autograd_entry.h"
+#include "lazy/torch/autograd_node.h"
 #include "lazy/torch/lower.h"
 #include "lazy/torch/pointwise_entry.h"
 #include "lazy/torch/register.h"
@@ -31,6 +31,7 @@ using at::Tensor;
 using c10::DispatchKeySet;
 using ir::Code;
 using ir::Op;
+namespace nodes = torch::autograd::generated;
 
 template <class... Numbers>
 bool are_real(const Numbers&... numbers) {
@@ -342,33 +343,64 @@ Tensor& fill_entry(Tensor& self, const Scalar& value) {
 Tensor clamp_autograd(DispatchKeySet keys, const Tensor& self,
                       const std::optional<Scalar>& min,
                       const std::optional<Scalar>& max) {
-  if (can_skip_autograd(keys, self)) return clamp_entry(self, min, max);
-  return at::_ops::clamp::redispatch(generated_kernel(keys), self, min, max);
+  const auto entry = [&] { return clamp_entry(self, min, max); };
+  if (can_skip_autograd(keys, self)) return entry();
+  if (!can_make_node(keys, self)) {
+    return at::_ops::clamp::redispatch(generated_kernel(keys), self, min, max);
+  }
+  return with_unary_node<nodes::ClampBackward1>(self, entry, [&](auto& node) {
+    node.min = min;
+    node.max = max;
+  });
 }
 Tensor gelu_autograd(DispatchKeySet keys, const Tensor& self, c10::string_view how) {
-  if (can_skip_autograd(keys, self)) return gelu_entry(self, how);
-  return at::_ops::gelu::redispatch(generated_kernel(keys), self, how);
+  const auto entry = [&] { return gelu_entry(self, how); };
+  if (can_skip_autograd(keys, self)) return entry();
+  if (!can_make_node(keys, self)) {
+    return at::_ops::gelu::redispatch(generated_kernel(keys), self, how);
+  }
+  return with_unary_node<nodes::GeluBackward0>(
+      self, entry, [&](auto& node) { node.approximate = std::string(how); });
 }
 Tensor softplus_autograd(DispatchKeySet keys, const Tensor& self, const Scalar& beta,
                          const Scalar& threshold) {
-  if (can_skip_autograd(keys, self)) return softplus_entry(self, beta, threshold);
-  return at::_ops::softplus::redispatch(generated_kernel(keys), self, beta, threshold);
+  const auto entry = [&] { return softplus_entry(self, beta, threshold); };
+  if (can_skip_autograd(keys, self)) return entry();
+  if (!can_make_node(keys, self)) {
+    return at::_ops::softplus::redispatch(generated_kernel(keys), self, beta, threshold);
+  }
+  return with_unary_node<nodes::SoftplusBackward0>(self, entry, [&](auto& node) {
+    node.beta = beta;
+    node.threshold = threshold;
+  });
 }
 Tensor where_autograd(DispatchKeySet keys, const Tensor& mask, const Tensor& a,
                       const Tensor& b) {
   if (can_skip_autograd(keys, a, b)) return where_entry(mask, a, b);
-  return at::_ops::where_self::redispatch(generated_kernel(keys), mask, a, b);
+  if (!can_make_node(keys, a, b)) {
+    return at::_ops::where_self::redispatch(generated_kernel(keys), mask, a, b);
+  }
+  const auto node = make_node<nodes::WhereBackward0>(a, b);
+  node->condition_ = saved_input(mask);
+  Tensor out = where_entry(mask, a, b);
+  torch::autograd::set_history(out, node);
+  return out;
 }
 
-#define NEURON_AUTOGRAD_NUMBER(name, op)                                          \
+#define NEURON_AUTOGRAD_NUMBER(name, op, Node, number)                            \
   Tensor name##_autograd(DispatchKeySet k, const Tensor& self, const Scalar& n) { \
-    if (can_skip_autograd(k, self)) return name##_entry(self, n);                 \
-    return at::_ops::op::redispatch(generated_kernel(k), self, n);                \
+    const auto entry = [&] { return name##_entry(self, n); };                     \
+    if (can_skip_autograd(k, self)) return entry();                               \
+    if (!can_make_node(k, self)) {                                                \
+      return at::_ops::op::redispatch(generated_kernel(k), self, n);              \
+    }                                                                             \
+    return with_unary_node<nodes::Node>(self, entry,                              \
+                                        [&](auto& node) { node.number = n; });    \
   }
-NEURON_AUTOGRAD_NUMBER(pow, pow_Tensor_Scalar)
-NEURON_AUTOGRAD_NUMBER(leaky_relu, leaky_relu)
-NEURON_AUTOGRAD_NUMBER(clamp_min, clamp_min)
-NEURON_AUTOGRAD_NUMBER(clamp_max, clamp_max)
+NEURON_AUTOGRAD_NUMBER(pow, pow_Tensor_Scalar, PowBackward0, exponent)
+NEURON_AUTOGRAD_NUMBER(leaky_relu, leaky_relu, LeakyReluBackward0, negative_slope)
+NEURON_AUTOGRAD_NUMBER(clamp_min, clamp_min, ClampMinBackward0, min)
+NEURON_AUTOGRAD_NUMBER(clamp_max, clamp_max, ClampMaxBackward0, max)
 
 }  // namespace
 

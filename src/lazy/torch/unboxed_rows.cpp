@@ -6,7 +6,7 @@
 #include <ATen/ops/mean_ops.h>
 #include <ATen/ops/sum_ops.h>
 
-#include "lazy/torch/autograd_entry.h"
+#include "lazy/torch/autograd_node.h"
 #include "lazy/torch/lower_rows.h"
 #include "lazy/torch/pointwise_entry.h"
 #include "lazy/torch/register.h"
@@ -19,6 +19,7 @@ using at::Tensor;
 using c10::DispatchKeySet;
 using fusion::Reduce;
 using ir::Op;
+namespace nodes = torch::autograd::generated;
 using OptionalDtype = std::optional<at::ScalarType>;
 
 // A floating tensor of any layout.
@@ -64,8 +65,21 @@ Tensor record(const PointwiseEntry& entry, Reduce reduce, const Tensor& self,
   return out;
 }
 
+// What the node of a gradient needs of the input and the dimensions.
+template <class Node>
+void keep_shape(Node& node, const Tensor& self) {
+  node.self_sym_sizes = self.sym_sizes().vec();
+  if constexpr (requires { node.self_sym_numel; }) node.self_sym_numel = self.sym_numel();
+}
+template <class Node>
+void keep_shape(Node& node, const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  keep_shape(node, self);
+  node.dim = dim;
+  node.keepdim = keepdim;
+}
+
 // The overload for all dimensions is PyTorch's own call of the other one.
-#define NEURON_REDUCE_ENTRY(code, name, overload, op)                                    \
+#define NEURON_REDUCE_ENTRY(code, name, overload, op, Node)                              \
   Tensor name##_dim_entry(const Tensor& self, OptionalIntArrayRef dim, bool keepdim,     \
                           OptionalDtype dtype) {                                         \
     static const PointwiseEntry entry(Op::code, "aten::" #name, overload);               \
@@ -78,18 +92,27 @@ Tensor record(const PointwiseEntry& entry, Reduce reduce, const Tensor& self,
   Tensor name##_dim_autograd(DispatchKeySet keys, const Tensor& self,                    \
                              OptionalIntArrayRef dim, bool keepdim,                      \
                              OptionalDtype dtype) {                                      \
-    if (can_skip_autograd(keys, self)) {                                                 \
-      return name##_dim_entry(self, dim, keepdim, dtype);                                \
+    const auto run = [&] { return name##_dim_entry(self, dim, keepdim, dtype); };        \
+    if (can_skip_autograd(keys, self)) return run();                                     \
+    if (!can_make_node(keys, self)) {                                                    \
+      return at::_ops::op::redispatch(generated_kernel(keys), self, dim, keepdim,        \
+                                      dtype);                                            \
     }                                                                                    \
-    return at::_ops::op::redispatch(generated_kernel(keys), self, dim, keepdim, dtype);  \
+    return with_unary_node<nodes::Node##1>(                                              \
+        self, run, [&](auto& node) { keep_shape(node, self, dim, keepdim); });           \
   }                                                                                      \
   Tensor name##_autograd(DispatchKeySet keys, const Tensor& self, OptionalDtype dtype) { \
-    if (can_skip_autograd(keys, self)) return name##_entry(self, dtype);                 \
-    return at::_ops::name::redispatch(generated_kernel(keys), self, dtype);              \
+    const auto run = [&] { return name##_entry(self, dtype); };                          \
+    if (can_skip_autograd(keys, self)) return run();                                     \
+    if (!can_make_node(keys, self)) {                                                    \
+      return at::_ops::name::redispatch(generated_kernel(keys), self, dtype);            \
+    }                                                                                    \
+    return with_unary_node<nodes::Node##0>(self, run,                                    \
+                                           [&](auto& node) { keep_shape(node, self); }); \
   }
 
-NEURON_REDUCE_ENTRY(kSum, sum, "dim_IntList", sum_dim_IntList)
-NEURON_REDUCE_ENTRY(kMean, mean, "dim", mean_dim)
+NEURON_REDUCE_ENTRY(kSum, sum, "dim_IntList", sum_dim_IntList, SumBackward)
+NEURON_REDUCE_ENTRY(kMean, mean, "dim", mean_dim, MeanBackward)
 
 }  // namespace
 
