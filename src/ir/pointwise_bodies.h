@@ -11,7 +11,9 @@
 
 namespace neuron::ir {
 
-NEURON_INLINE bool select(bool condition, bool yes, bool no) { return condition ? yes : no; }
+NEURON_INLINE bool select(bool condition, bool yes, bool no) {
+  return condition ? yes : no;
+}
 
 template <class T>
 NEURON_INLINE T maximum_of(T a, T b) {
@@ -60,13 +62,13 @@ NEURON_INLINE T smooth_l1_of(T distance, T beta) {
 template <Code kCode, class T>
 struct Body;
 
-#define NEURON_POINTWISE(name, arity, types, result, ...)                               \
-  template <class T>                                                                    \
-  struct Body<Code::name, T> {                                                          \
-    NEURON_INLINE static auto value([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c, \
-                      [[maybe_unused]] T d) {                                           \
-      return (__VA_ARGS__);                                                             \
-    }                                                                                   \
+#define NEURON_POINTWISE(name, arity, types, result, ...)                         \
+  template <class T>                                                              \
+  struct Body<Code::name, T> {                                                    \
+    NEURON_INLINE static auto value([[maybe_unused]] T a, [[maybe_unused]] T b,   \
+                                    [[maybe_unused]] T c, [[maybe_unused]] T d) { \
+      return (__VA_ARGS__);                                                       \
+    }                                                                             \
   };
 #include "ir/pointwise.def"
 #undef NEURON_POINTWISE

@@ -106,6 +106,63 @@ ReducedDims dims_of(const Tensor& self, const c10::IValue* dim) {
 
 }  // namespace
 
+void record_softmax(ir::Op op, bool is_log, const Tensor& self, int64_t dim,
+                    const Tensor& out) {
+  RowNode call(op, Native::kSoftmax);
+  call.read(self);
+  call.write(out);
+  call.set_integer(0, (is_log ? 1 : 0) + 256 * dim);
+  call.record();
+}
+
+void record_softmax_backward(ir::Op op, bool is_log, const Tensor& grad,
+                             const Tensor& result, int64_t dim, const Tensor& out) {
+  RowNode call(op, Native::kSoftmaxBackward);
+  call.read(grad);
+  call.read(result);
+  call.write(out);
+  call.set_integer(0, (is_log ? 1 : 0) + 256 * dim);
+  call.record();
+}
+
+void record_layer_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                       double eps, const Tensor& out, const Tensor& mean,
+                       const Tensor& rstd) {
+  RowNode call(ir::Op::kNativeLayerNorm, Native::kLayerNorm);
+  call.read(self);
+  if (weight.defined()) call.read(weight);
+  if (bias.defined()) call.read(bias);
+  call.write(out);
+  call.write(mean);
+  call.write(rstd);
+  call.set_integer(0, (weight.defined() ? 1 : 0) + (bias.defined() ? 2 : 0));
+  call.set_real(1, eps);
+  call.record();
+}
+
+void record_layer_norm_backward(const Tensor& grad, const Tensor& self,
+                                const Tensor& mean, const Tensor& rstd,
+                                const Tensor& weight, const Tensor& grad_input,
+                                const Tensor& grad_weight, const Tensor& grad_bias) {
+  RowNode call(ir::Op::kNativeLayerNormBackward, Native::kLayerNormBackward);
+  call.read(grad);
+  call.read(self);
+  call.read(mean);
+  call.read(rstd);
+  if (weight.defined()) call.read(weight);
+  int64_t mask = weight.defined() ? 1 : 0;
+  int64_t bit = 2;
+  for (const Tensor* out : {&grad_input, &grad_weight, &grad_bias}) {
+    if (out->defined()) {
+      call.write(*out);
+      mask |= bit;
+    }
+    bit *= 2;
+  }
+  call.set_integer(0, mask);
+  call.record();
+}
+
 bool record_reduce(ir::Op op, Native native, int64_t kind, double correction,
                    const Tensor& self, const ReducedDims& dims,
                    std::initializer_list<Tensor> outs) {
@@ -238,12 +295,7 @@ bool lower_softmax(const LowerArgs& a) {
   }
   const int64_t dim =
       self.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[1].toInt(), self.dim());
-  RowNode call(a.op, Native::kSoftmax);
-  const Tensor in = dense(self);
-  call.read(in);
-  call.write(out);
-  call.set_integer(0, (kIsLog ? 1 : 0) + 256 * dim);
-  call.record();
+  record_softmax(a.op, kIsLog, dense(self), dim, out);
   return true;
 }
 
@@ -260,14 +312,7 @@ bool lower_softmax_backward(const LowerArgs& a) {
   }
   const int64_t dim =
       grad.dim() == 0 ? 0 : at::maybe_wrap_dim(a.args[2].toInt(), grad.dim());
-  RowNode call(a.op, Native::kSoftmaxBackward);
-  const Tensor dense_grad = dense(grad);
-  const Tensor dense_result = dense(result);
-  call.read(dense_grad);
-  call.read(dense_result);
-  call.write(out);
-  call.set_integer(0, (kIsLog ? 1 : 0) + 256 * dim);
-  call.record();
+  record_softmax_backward(a.op, kIsLog, dense(grad), dense(result), dim, out);
   return true;
 }
 
@@ -292,19 +337,8 @@ bool lower_layer_norm(const LowerArgs& a) {
       !are_contiguous({&out, &mean, &rstd}) || out.dtype() != self.dtype()) {
     return false;
   }
-  RowNode call(a.op, Native::kLayerNorm);
-  const Tensor in = dense(self);
-  const Tensor weight = optional_dense(a.args[2]);
-  const Tensor bias = optional_dense(a.args[3]);
-  call.read(in);
-  if (weight.defined()) call.read(weight);
-  if (bias.defined()) call.read(bias);
-  call.write(out);
-  call.write(mean);
-  call.write(rstd);
-  call.set_integer(0, (weight.defined() ? 1 : 0) + (bias.defined() ? 2 : 0));
-  call.set_real(1, a.args[4].toDouble());
-  call.record();
+  record_layer_norm(dense(self), optional_dense(a.args[2]), optional_dense(a.args[3]),
+                    a.args[4].toDouble(), out, mean, rstd);
   return true;
 }
 
@@ -320,27 +354,17 @@ bool lower_layer_norm_backward(const LowerArgs& a) {
       !has_dtype(a.args[6], self) || !is_usable(mean) || !is_usable(rstd)) {
     return false;
   }
-  int64_t mask = 0;
   bool writes = false;
   for (int i = 0; i < 3; ++i) {
     const Tensor& out = a.outputs.get(i);
     if (!out.defined()) continue;
     if (!are_contiguous({&out}) || out.dtype() != self.dtype()) return false;
-    mask |= int64_t{2} << i;
     writes = true;
   }
   if (!writes) return false;
-  RowNode call(a.op, Native::kLayerNormBackward);
-  const Tensor inputs[] = {dense(grad), dense(self), dense(mean), dense(rstd),
-                           optional_dense(a.args[5])};
-  for (const Tensor& tensor : inputs) {
-    if (tensor.defined()) call.read(tensor);
-  }
-  for (int i = 0; i < 3; ++i) {
-    if (a.outputs.get(i).defined()) call.write(a.outputs.get(i));
-  }
-  call.set_integer(0, mask + (inputs[4].defined() ? 1 : 0));
-  call.record();
+  record_layer_norm_backward(dense(grad), dense(self), dense(mean), dense(rstd),
+                             optional_dense(a.args[5]), a.outputs.get(0),
+                             a.outputs.get(1), a.outputs.get(2));
   return true;
 }
 

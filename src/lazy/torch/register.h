@@ -41,6 +41,8 @@ void register_random_ops(Registrar& m);
 void register_matmul_ops(Registrar& m);
 /// The backward of linear layers.
 void register_linear_op(Registrar& m);
+/// The backward of softmax and layer norm.
+void register_norm_ops(Registrar& m);
 /// Attention and recurrent cells.
 void register_library_ops(Registrar& m);
 
