@@ -1,4 +1,4 @@
-"""Modes of execution: adaptive or plain eager, asynchronous or launch-blocking."""
+"""Modes of execution: adaptive or plain eager, launch-blocking, lean autograd."""
 
 from contextlib import ContextDecorator
 
@@ -57,3 +57,22 @@ def is_launch_blocking() -> bool:
     True
     """
     return _C.is_launch_blocking()
+
+
+def set_lean_autograd(enabled: bool) -> None:
+    """Lets ordinary backward passes run in a loop of our own, or all in PyTorch's engine.
+
+    For all threads, from the next pass on. The gradients are the same bits either way.
+
+    >>> torch.neuron.set_lean_autograd(torch.neuron.is_lean_autograd())
+    """
+    _C.set_lean_autograd(enabled)
+
+
+def is_lean_autograd() -> bool:
+    """Whether lean autograd is on (at start: `NEURON_LEAN_AUTOGRAD`, which is 1).
+
+    >>> torch.neuron.is_lean_autograd() in (True, False)
+    True
+    """
+    return _C.is_lean_autograd()

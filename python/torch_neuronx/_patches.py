@@ -8,6 +8,7 @@ from functools import wraps
 
 import torch
 import torch.nn.attention.flex_attention as flex_attention
+from torch.autograd import Variable
 from torch.overrides import has_torch_function_unary
 from torch.utils.dlpack import DLDeviceType
 
@@ -26,6 +27,7 @@ def apply() -> None:
     _patch_dlpack_device()
     _patch_flex_attention()
     _calm_autograd_threads()
+    _install_lean_backward()
 
 
 def _patch_dlpack_device() -> None:
@@ -65,6 +67,22 @@ def _calm_autograd_threads() -> None:
     if threading.current_thread() is threading.main_thread():
         torch.autograd.set_multithreading_enabled(False)
     atexit.register(_shut_down)
+
+
+class _Engine(torch._C._ImperativeEngine):
+    """PyTorch's engine as Python sees it, but with a way to the lean backward loop."""
+
+    run_backward = _C.run_backward
+
+
+def _install_lean_backward() -> None:
+    """`backward()` and `grad()` of the device's tensors run in a loop of our own.
+
+    PyTorch offers no other place: the stub for engines in C++ is not asked by Python.
+    `_C.run_backward` passes every call that is not its own to the engine found here.
+    """
+    _C.set_original_engine(Variable._execution_engine)
+    Variable._execution_engine = _Engine()
 
 
 def _shut_down() -> None:

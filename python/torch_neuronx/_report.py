@@ -43,7 +43,8 @@ class WindowReport(dict[str, Any]):
     """Windows, recorded ops, why windows ended, at which lines, and ops run on the host.
 
     Keys: `windows`, `ops`, `ends` {reason: count}, `lines` {"file:line reason": count},
-    `host_ops` {op: count}. As text it is a table.
+    `host_ops` {op: count}, `backward` (passes that ran `lean`, their `lean_nodes`, and
+    `original` {why PyTorch's engine ran it: count}). As text it is a table.
 
     >>> print(WindowReport(windows=1, ops=2, ends={}, lines={}, host_ops={}))
     windows 1, ops recorded 2 (2.0 per window)
@@ -63,10 +64,25 @@ class WindowReport(dict[str, Any]):
         if lines:
             out.append("lines that ended most windows")
             out += [f"{count:>10}  {line}" for line, count in lines[:10]]
+        out += _backward_lines(self.get("backward", {}))
         if host := _most(self["host_ops"])[:20]:
             out.append("ops that ran on the host")
             out += [f"{count:>10}  {name}" for name, count in host]
         return "\n".join(out)
+
+
+def _backward_lines(backward: dict[str, Any]) -> list[str]:
+    original = _most(backward.get("original", {}))
+    if not original and not backward.get("lean"):
+        return []
+    nodes = backward["lean_nodes"]
+    out = [f"backward passes run by the lean loop {backward['lean']}, {nodes} nodes"]
+    if original:
+        out.append("backward passes run by PyTorch's engine")
+        help_of = dict(_C.original_engine_reasons())
+        width = max(len(reason) for reason, _ in original)
+        out += [f"{n:>10}  {why:{width}}  {help_of.get(why, '')}" for why, n in original]
+    return out
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -80,7 +96,7 @@ def window_report() -> WindowReport:
     >>> torch.neuron.window_report()["windows"] >= 0
     True
     """
-    return WindowReport(_C.window_report())
+    return WindowReport(_C.window_report(), backward=_C.backward_report())
 
 
 def compile_report() -> dict[str, float]:
@@ -102,3 +118,4 @@ def reset_window_report() -> None:
     >>> torch.neuron.reset_window_report()
     """
     _C.reset_window_report()
+    _C.reset_backward_report()

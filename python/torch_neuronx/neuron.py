@@ -46,8 +46,10 @@ from ._modes import (
     adaptive_eager,
     is_adaptive_eager,
     is_launch_blocking,
+    is_lean_autograd,
     set_adaptive_eager,
     set_launch_blocking,
+    set_lean_autograd,
 )
 from ._random import (
     get_rng_state,
@@ -114,6 +116,7 @@ __all__ = [
     "is_bf16_supported",
     "is_initialized",
     "is_launch_blocking",
+    "is_lean_autograd",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -131,6 +134,7 @@ __all__ = [
     "set_adaptive_eager",
     "set_device",
     "set_launch_blocking",
+    "set_lean_autograd",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
