@@ -74,9 +74,6 @@ bool can_add_in_place(const at::Tensor& tensor) {
 void accumulate(at::Tensor& sum, at::Tensor&& grad) {
   if (at::GradMode::is_enabled()) {
     sum = at::add(sum, grad);
-  } else if (sum.is_sparse() || sum.is_sparse_csr()) {
-    // A sparse first operand is only supported with a sparse second one.
-    sum = can_add_in_place(grad) ? grad.add_(sum) : at::add(grad, sum);
   } else if (can_add_in_place(sum) && !at::isTensorSubclassLike(grad)) {
     sum.add_(grad);
   } else {
