@@ -122,7 +122,7 @@ void BackwardLoop::run() {
   variable_list grads = call_.grads;
   deliver(graph_.root_targets.data(), call_.roots, grads);
   while (!ready_.empty()) {
-    std::pop_heap(ready_.begin(), ready_.end());
+    if (ready_.size() > 1) std::pop_heap(ready_.begin(), ready_.end());
     const uint32_t number = ready_.back().number;
     ready_.pop_back();
     evaluate(number);
@@ -247,7 +247,8 @@ variable_list BackwardLoop::take_list(size_t size) {
 
 void BackwardLoop::put_list(variable_list&& list) {
   list.clear();
-  if (list.capacity() != 0) lists_.push_back(std::move(list));
+  // Few, so that the memory is still in the cache when it is taken.
+  if (list.capacity() != 0 && lists_.size() < 4) lists_.push_back(std::move(list));
 }
 
 // Thrown when compiled autograd asks the loop to describe itself.
