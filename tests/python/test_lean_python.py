@@ -129,6 +129,26 @@ def test_multi_grad_hooks(kind: str):
     same(case, passes=2)
 
 
+@pytest.mark.parametrize("num_roots", [1, 2])
+def test_a_hook_may_ask_which_nodes_run(num_roots: int):
+    def case() -> list:
+        x, unused = leaf(2), leaf(2, seed=1) * 3
+        y = x * 2
+        loss = y.sum()
+        accumulate = y.grad_fn.next_functions[0][0]
+        nodes = [loss.grad_fn, y.grad_fn, accumulate, unused.grad_fn]
+        seen: list = []
+
+        def ask(grad: torch.Tensor) -> None:
+            seen.extend(torch._C._will_engine_execute_node(node) for node in nodes)
+
+        y.register_hook(ask)
+        torch.autograd.backward([loss, y.sum()][:num_roots])
+        return seen
+
+    same(case, passes=1)
+
+
 def test_hooks_with_inputs_go_to_the_original_engine():
     def case() -> list:
         x, w = leaf(3), leaf(3, seed=1)

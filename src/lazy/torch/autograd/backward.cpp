@@ -146,7 +146,11 @@ void BackwardLoop::tell_engine() {
   if (graph_.has_hooks) {
     auto* nodes = const_cast<NodesInGraph*>(
         torch::autograd::get_current_graph_task_nodes_in_graph());
-    for (const Vertex& vertex : graph_.vertices) nodes->insert(vertex.node);
+    // Of a single root the engine does not say that it will run.
+    const size_t first = call_.roots.size() == 1 ? 1 : 0;
+    for (size_t i = first; i < graph_.vertices.size(); ++i) {
+      nodes->insert(graph_.vertices[i].node);
+    }
   }
 }
 
