@@ -129,8 +129,10 @@ void BackwardLoop::run() {
   }
 }
 
-// The engine counted a graph of one node (law 1). A node may ask which of its gradients
-// are needed, a hook which nodes will run; neither is asked of ordinary graphs.
+// The engine counted a graph of one node (law 1), so two answers are ours to give: which
+// of a node's gradients are needed, and, for hooks that ask, which nodes run. The tables
+// belong to this pass alone and are not constant; the engine merely hands them out as
+// such.
 void BackwardLoop::tell_engine() {
   using ExecInfo =
       std::remove_cvref_t<decltype(*torch::autograd::get_current_graph_task_exec_info())>;
