@@ -3,8 +3,9 @@
     backward.py                  chains of one op, adaptive eager
     backward.py --nodes 200      shorter chains: the pass's own price shows
 
-Sixteen floats. The graph is built anew for each pass and is not timed; passes alternate
-between the two, and the device is idle when the clock starts. A chain of `y + w` records
+Sixteen floats, processor time of the calling thread. The graph is built anew for each
+pass and is not timed; passes alternate between the two, and the device is idle when the
+clock starts. A chain of `y + w` records
 nothing in its backward, so it shows the price of the loop itself; what other chains cost
 above that is the nodes' own work: unpacking what they saved and recording ops.
 """
