@@ -1,4 +1,4 @@
-"""What a backward pass costs per node: the lean loop next to PyTorch's engine.
+"""What a backward pass costs per step of a chain: the lean loop next to PyTorch's engine.
 
     backward.py                  chains of one op, adaptive eager
     backward.py --nodes 200      shorter chains: the pass's own price shows
@@ -29,7 +29,7 @@ CASES: dict[str, Callable[..., torch.Tensor]] = {
     "g * y, leaf g": lambda y, w, m: w.requires_grad_() * y,
 }
 ROW = "{:24}{:>12}{:>10}{:>14}{:>10}{:>12}"
-HEAD = ("us per node", "engine min", "median", "lean min", "median", "ratio")
+HEAD = ("us per step", "engine min", "median", "lean min", "median", "ratio")
 
 
 class Chain:
