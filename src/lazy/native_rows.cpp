@@ -174,23 +174,13 @@ Status run_nll_loss_backward(Operands& operands) {
                                    operands.numel(out) / rows, operands.take());
 }
 
-// One stack of matrices: the last two dimensions of an operand.
+// One stack of matrices: the last two dimensions of an operand. A vector is a column.
 fusion::Matrices matrices_of(const Operands& operands, const ir::Operand& operand,
                              const void* data) {
-  fusion::Matrices matrices;
-  matrices.data = data;
   const size_t rank = operand.rank;
-  if (rank == 1) {  // a column
-    matrices.leading = std::max<int64_t>(1, operands.stride(operand, 0));
-    return matrices;
-  }
-  const int64_t row_stride = operands.stride(operand, rank - 2);
-  const int64_t column_stride = operands.stride(operand, rank - 1);
-  matrices.is_column_major =
-      !(column_stride == 1 && row_stride >= operands.sizes(operand)[rank - 1]);
-  matrices.leading = matrices.is_column_major ? column_stride : row_stride;
-  if (rank == 3) matrices.batch = operands.stride(operand, 0);
-  return matrices;
+  if (rank == 1) return {data, operands.stride(operand, 0), 1, 0};
+  return {data, operands.stride(operand, rank - 2), operands.stride(operand, rank - 1),
+          rank == 3 ? operands.stride(operand, 0) : 0};
 }
 
 void run_matmul(Operands& operands) {
@@ -198,8 +188,12 @@ void run_matmul(Operands& operands) {
   const fusion::Matrices left = matrices_of(operands, a, operands.take());
   const ir::Operand& b = operands.peek();
   const fusion::Matrices right = matrices_of(operands, b, operands.take());
-  const bool has_bias = operands.low() != 0;
-  const void* bias = operands.take_if(has_bias);
+  fusion::Addend addend;
+  if (operands.low() != 0) {  // one row for all, or a matrix
+    const ir::Operand& added = operands.peek();
+    addend.row = added.rank == 2 ? operands.stride(added, 0) : 0;
+    addend.data = operands.take();
+  }
   void* out = operands.take();
   fusion::MatmulSizes sizes;
   const auto left_sizes = operands.sizes(a);
@@ -208,8 +202,7 @@ void run_matmul(Operands& operands) {
   sizes.m = left_sizes[a.rank - 2];
   sizes.k = left_sizes[a.rank - 1];
   sizes.n = b.rank == 1 ? 1 : right_sizes[b.rank - 1];
-  if (has_bias) fusion::fill_rows(a.dtype, sizes.m, sizes.n, bias, out);
-  fusion::matmul(a.dtype, sizes, left, right, has_bias, out);
+  fusion::matmul(a.dtype, sizes, left, right, addend, out);
 }
 
 Status run_rows_step(const device::Executable&, device::Program& program,

@@ -1,9 +1,12 @@
-// Matrix products by the library, cut into blocks that all cores share.
+// Matrix products: float32 and float64, any layout, bits that depend on nothing but the
+// operands.
 //
-// Laws:
-//  1. Blocks depend on the sizes alone, so the bits do not depend on the number of
-//  threads.
-//  2. Every library call uses one thread.
+// Law of bits: an element is the sum, in order of k, of the sums of blocks of
+// matmul_block(dtype) steps of k; the sum of a block is one chain of `fma` over k in
+// order, started at +0. The addend comes last: ((block0 + block1) + ...) + addend.
+// Neither sizes of tiles, the number of threads, the instruction set, layouts nor the
+// place of an element changes that. Of NaNs only that they come out is promised
+// (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -12,27 +15,24 @@
 
 namespace neuron::fusion {
 
-/// The library's products, in the Fortran form of BLAS, and its per-thread thread count.
-/// Filled in once, by whoever has the library, before the first product.
-struct Blas {
-  using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*,
-                         const float*, const float*, const int*, const float*, const int*,
-                         const float*, float*, const int*);
-  using Dgemm = void (*)(const char*, const char*, const int*, const int*, const int*,
-                         const double*, const double*, const int*, const double*,
-                         const int*, const double*, double*, const int*);
-  Sgemm sgemm = nullptr;
-  Dgemm dgemm = nullptr;
-  int (*set_threads)(int) = nullptr;  // of the calling thread; returns the number before
-};
-Blas& blas();
+constexpr int64_t matmul_block(ir::DType dtype) {
+  return dtype == ir::DType::kFloat32 ? 384 : 192;
+}
 
-/// A stack of matrices whose rows or columns are dense.
+/// A stack of matrices of any layout; strides count elements.
 struct Matrices {
   const void* data = nullptr;
-  bool is_column_major = false;
-  int64_t leading = 1;  // elements from one row (column) to the next
-  int64_t batch = 0;    // elements from one matrix to the next
+  int64_t row = 0;     // from one row to the next
+  int64_t column = 0;  // from one column to the next
+  int64_t batch = 0;   // from one matrix to the next
+};
+
+/// What is added to the product; nothing if `data` is null. Its columns are dense, and
+/// `row` is 0 for a bias that all rows share. It must not overlap the output.
+struct Addend {
+  const void* data = nullptr;
+  int64_t row = 0;
+  int64_t batch = 0;
 };
 
 struct MatmulSizes {
@@ -42,12 +42,13 @@ struct MatmulSizes {
   int64_t k = 1;
 };
 
-/// out = a b, or out += a b if `accumulates`; `out` is dense and row-major. float32 and
-/// float64.
+/// out = a b + addend; `out` is dense and row-major. An 8x8x8 product takes 0.1 us.
 void matmul(ir::DType dtype, const MatmulSizes& sizes, const Matrices& a,
-            const Matrices& b, bool accumulates, void* out);
+            const Matrices& b, const Addend& addend, void* out);
 
-/// Fills the `rows` rows of `out` with the row `bias` of `n` elements.
-void fill_rows(ir::DType dtype, int64_t rows, int64_t n, const void* bias, void* out);
+/// The same with the inner loops of one instruction set, for tests and benchmarks.
+struct MatmulTable;
+void matmul_with(const MatmulTable& table, ir::DType dtype, const MatmulSizes& sizes,
+                 const Matrices& a, const Matrices& b, const Addend& addend, void* out);
 
 }  // namespace neuron::fusion

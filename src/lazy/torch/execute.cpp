@@ -17,16 +17,9 @@
 #include "base/check.h"
 #include "base/thread_slot.h"
 #include "device/memory.h"
-#include "fusion/kernels/matmul.h"
 
 extern "C" int mkl_serv_cbwr_set(int) __attribute__((weak));
 extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
-extern "C" void sgemm_(const char*, const char*, const int*, const int*, const int*,
-                       const float*, const float*, const int*, const float*, const int*,
-                       const float*, float*, const int*);
-extern "C" void dgemm_(const char*, const char*, const int*, const int*, const int*,
-                       const double*, const double*, const int*, const double*,
-                       const int*, const double*, double*, const int*);
 
 namespace neuron::lazy {
 namespace {
@@ -230,7 +223,6 @@ void run_in_lazy_executor_scope(const std::function<void()>& body) {
 }
 
 void make_libraries_reproducible() {
-  fusion::blas() = {&sgemm_, &dgemm_, MKL_Set_Num_Threads_Local};
   if (mkl_serv_cbwr_set != nullptr && mkl_serv_cbwr_set(kCbwrAutoStrict) != 0) {
     TORCH_WARN_ONCE(
         "[neuron] MKL was used before the device was loaded: its reproducible mode "

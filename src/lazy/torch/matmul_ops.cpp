@@ -5,13 +5,11 @@
 #include <ATen/ops/bmm_ops.h>
 #include <ATen/ops/mm_ops.h>
 
-#include <limits>
 #include <span>
 
 #include "ir/native.h"
 #include "lazy/torch/autograd_node.h"
 #include "lazy/torch/lower.h"
-#include "lazy/torch/pointwise_call.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/register.h"
 #include "lazy/torch/runtime.h"
@@ -23,38 +21,6 @@ namespace {
 using at::Tensor;
 using ir::Operand;
 namespace nodes = torch::autograd::generated;
-
-// Rows or columns of the last two dimensions are dense, as the library wants them.
-bool has_dense_lines(const Tensor& tensor) {
-  const int64_t rank = tensor.dim();
-  if (rank == 1) return tensor.strides()[0] >= 1 || tensor.sizes()[0] == 1;
-  const int64_t rows = tensor.sizes()[rank - 2];
-  const int64_t columns = tensor.sizes()[rank - 1];
-  const int64_t row_stride = tensor.strides()[rank - 2];
-  const int64_t column_stride = tensor.strides()[rank - 1];
-  return (column_stride == 1 && row_stride >= std::max<int64_t>(1, columns)) ||
-         (row_stride == 1 && column_stride >= std::max<int64_t>(1, rows));
-}
-
-// The tensor itself, or a recorded dense copy.
-Tensor with_dense_lines(const Tensor& tensor) {
-  if (has_dense_lines(tensor)) return tensor;
-  Tensor copy =
-      make_tensor(tensor.sizes(), {}, tensor.scalar_type(), tensor.device().index());
-  PointwiseCall call;
-  call.input(tensor);
-  call.record(ir::Op::kContiguous, ir::Code::kCopy, tensor.scalar_type(), copy);
-  return copy;
-}
-
-// The library counts in 32 bits.
-bool has_small_sizes(const Tensor& tensor) {
-  constexpr int64_t kLimit = std::numeric_limits<int>::max();
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
-    if (tensor.sizes()[d] > kLimit || tensor.strides()[d] > kLimit) return false;
-  }
-  return true;
-}
 
 bool is_one(const at::Scalar& number) {
   return !number.isComplex() && number.toDouble() == 1.0;
@@ -107,17 +73,23 @@ Tensor bmm_entry(const Tensor& a, const Tensor& b) {
   return record_slow("aten::bmm", a, b);
 }
 
-// One row that is added to each row of the product.
-bool is_bias(const Tensor& bias, const Tensor& b) {
-  return is_matrix_operand(bias) && bias.dim() == 1 && bias.is_contiguous() &&
-         bias.sizes()[0] == b.sizes()[1] && bias.dtype() == b.dtype() &&
-         bias.device() == b.device();
+// One row that is added to each row of the product, or a matrix of its size.
+bool is_addend(const Tensor& added, const Tensor& a, const Tensor& b) {
+  if (!is_matrix_operand(added) || added.dtype() != b.dtype() ||
+      added.device() != b.device()) {
+    return false;
+  }
+  const int64_t rank = added.dim();
+  if (rank != 1 && (rank != 2 || added.sizes()[0] != a.sizes()[0])) return false;
+  const int64_t columns = added.sizes()[rank - 1];
+  return columns == b.sizes()[1] && (columns == 1 || added.strides()[rank - 1] == 1);
 }
 
 Tensor addmm_entry(const Tensor& bias, const Tensor& a, const Tensor& b,
                    const at::Scalar& beta, const at::Scalar& alpha) {
   static OpTrack& track = track_op("aten::addmm");
-  if (C10_LIKELY(fits(a, b, 2) && is_bias(bias, b) && is_one(beta) && is_one(alpha))) {
+  if (C10_LIKELY(fits(a, b, 2) && is_addend(bias, a, b) && is_one(beta) &&
+                 is_one(alpha))) {
     Tensor out = new_product(a, b);
     if (record_matmul(ir::Op::kAddmm, a, b, bias, out)) {
       track.calls.fetch_add(1, std::memory_order_relaxed);
@@ -179,13 +151,14 @@ bool lower_product(const LowerArgs& call) {
 
 // addmm(self, mat1, mat2, beta, alpha)
 bool lower_addmm(const LowerArgs& call) {
-  const Tensor& bias = call.args[0].toTensor();
+  const Tensor& added = call.args[0].toTensor();
+  const Tensor& a = call.args[1].toTensor();
   const Tensor& b = call.args[2].toTensor();
   if (!is_one(call.args[3].toScalar()) || !is_one(call.args[4].toScalar()) ||
-      !is_bias(bias, b)) {
+      !is_addend(added, a, b)) {
     return false;
   }
-  return record_matmul(call.op, call.args[1].toTensor(), b, bias, call.outputs.get(0));
+  return record_matmul(call.op, a, b, added, call.outputs.get(0));
 }
 
 // mv(self, vec): the product with a matrix of one column.
@@ -242,26 +215,22 @@ void record_product(ir::Op op, const MatrixRef& a, const MatrixRef& b, const Ten
   record_operands(op, {operands, count}, bias.defined(), out.tensor);
 }
 
-bool record_matmul(ir::Op op, const Tensor& a, const Tensor& b, const Tensor& bias,
+bool record_matmul(ir::Op op, const Tensor& a, const Tensor& b, const Tensor& added,
                    const Tensor& out) {
   if (!is_matrix_operand(a) || !is_matrix_operand(b) || a.dtype() != b.dtype() ||
       !is_neuron(out) || out.dtype() != a.dtype() || !out.is_contiguous() ||
       (a.dim() != 2 && a.dim() != 3) || storage_of(a) == storage_of(out) ||
-      storage_of(b) == storage_of(out) || !has_small_sizes(a) || !has_small_sizes(b)) {
+      storage_of(b) == storage_of(out) ||
+      (added.defined() && storage_of(added) == storage_of(out))) {
     return false;
   }
-  const Tensor left = with_dense_lines(a);
-  const Tensor right = with_dense_lines(b);
   OperandSpec operands[4];
   size_t count = 0;
-  operands[count++] = operand_of(left, Operand::kReads);
-  operands[count++] = operand_of(right, Operand::kReads);
-  // The strides say which lines are dense, also where a size is 1.
-  operands[0].strides = left.strides().data();
-  operands[1].strides = right.strides().data();
-  if (bias.defined()) operands[count++] = operand_of(bias, Operand::kReads);
+  operands[count++] = operand_of(a, Operand::kReads);
+  operands[count++] = operand_of(b, Operand::kReads);
+  if (added.defined()) operands[count++] = operand_of(added, Operand::kReads);
   operands[count++] = operand_of(out, Operand::kWrites);
-  record_operands(op, {operands, count}, bias.defined(), out);
+  record_operands(op, {operands, count}, added.defined(), out);
   return true;
 }
 
