@@ -44,8 +44,8 @@ namespace {
 constexpr int64_t kWorkOfPiece = int64_t{1} << 19;
 // Multiply-adds from which a matrix of a stack is computed by all threads.
 constexpr int64_t kLargeMatrix = int64_t{1} << 23;
-// Panels that are packed at once, in elements: 8 MiB of float32.
-constexpr int64_t kMaxPacked = int64_t{1} << 21;
+// Panels that are packed at once, in elements: 4 MiB of float32.
+constexpr int64_t kMaxPacked = int64_t{1} << 20;
 constexpr int64_t kMaxExtent = 4096;  // rows or columns of a chunk
 // Up to which number of column panels rows of a are read where they are, and up to which
 // extent in memory, in elements, columns of a and rows of b are.
@@ -152,7 +152,7 @@ struct Product {
   bool reads_a() const {
     if (a.column == 1) return columns.count <= kFewPanels;
     if (a.row != 1 && m != 1) return false;
-    return columns.count <= 2 || k * a.column <= kNearColumns;
+    return columns.count == 1 || k * a.column <= kNearColumns;
   }
   bool reads_b() const {
     return (b.column == 1 || n == 1) && (rows.count <= 4 || k * b.row <= kNearRows);

@@ -56,9 +56,9 @@ struct F32 {
     _mm256_storeu_ps(low, _mm512_castps512_ps256(x));
     _mm256_storeu_ps(high, _mm512_extractf32x8_ps(x, 1));
   }
-  static Vector gather(const float* const* lines, int r) {
-    const float* p = lines[r];
-    const float* q = lines[r + 4];
+  static Vector gather(const float* const* lines, int r, int64_t at) {
+    const float* p = lines[r] + at;
+    const float* q = lines[r + 4] + at;
     Vector x = _mm512_castps128_ps512(_mm_loadu_ps(p));
     x = _mm512_insertf32x4(x, _mm_loadu_ps(q), 1);
     x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 4), 2);
@@ -93,11 +93,11 @@ struct F64 {
   static void accumulate(Vector& sum, Vector x, Vector y) {
     asm("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
   }
-  static Vector gather(const double* const* lines, int r) {
-    Vector x = _mm512_castpd128_pd512(_mm_loadu_pd(lines[r]));
-    x = _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 2]), 1);
-    x = _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 4]), 2);
-    return _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 6]), 3);
+  static Vector gather(const double* const* lines, int r, int64_t at) {
+    Vector x = _mm512_castpd128_pd512(_mm_loadu_pd(lines[r] + at));
+    x = _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 2] + at), 1);
+    x = _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 4] + at), 2);
+    return _mm512_insertf64x2(x, _mm_loadu_pd(lines[r + 6] + at), 3);
   }
   static Vector low(Vector x, Vector y) { return _mm512_unpacklo_pd(x, y); }
   static Vector high(Vector x, Vector y) { return _mm512_unpackhi_pd(x, y); }
@@ -133,9 +133,9 @@ struct F32 {
     _mm_storeu_ps(low, _mm256_castps256_ps128(x));
     _mm_storeu_ps(high, _mm256_extractf128_ps(x, 1));
   }
-  static Vector gather(const float* const* lines, int r) {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(lines[r])),
-                                _mm_loadu_ps(lines[r] + 4), 1);
+  static Vector gather(const float* const* lines, int r, int64_t at) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(lines[r] + at)),
+                                _mm_loadu_ps(lines[r] + at + 4), 1);
   }
   static Vector low(Vector x, Vector y) { return _mm256_unpacklo_ps(x, y); }
   static Vector high(Vector x, Vector y) { return _mm256_unpackhi_ps(x, y); }
@@ -164,9 +164,9 @@ struct F64 {
   static void accumulate(Vector& sum, Vector x, Vector y) {
     asm("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
   }
-  static Vector gather(const double* const* lines, int r) {
-    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(lines[r])),
-                                _mm_loadu_pd(lines[r + 2]), 1);
+  static Vector gather(const double* const* lines, int r, int64_t at) {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(lines[r] + at)),
+                                _mm_loadu_pd(lines[r + 2] + at), 1);
   }
   static Vector low(Vector x, Vector y) { return _mm256_unpacklo_pd(x, y); }
   static Vector high(Vector x, Vector y) { return _mm256_unpackhi_pd(x, y); }
@@ -209,8 +209,10 @@ struct Left {
   }
 };
 
-// Steps of k by which b is fetched ahead: its panels stream from the second cache.
-constexpr int64_t kAhead = 8;
+// Steps of k by which b is fetched ahead: its panels stream from the second cache, or
+// from further away if few rows use them. A step takes about as many cycles as there are
+// rows.
+constexpr int64_t steps_ahead(int rows) { return rows >= 8 ? 8 : 64 / rows; }
 
 template <class F, int kRows, int kVectors, bool kIsPartial, bool kIsAlongRows>
 void run_tile(const Tile& tile) {
@@ -231,7 +233,7 @@ void run_tile(const Tile& tile) {
   Left<Scalar, kIsAlongRows> left(static_cast<const Scalar*>(tile.a), tile.a_stride);
   const auto* b = static_cast<const Scalar*>(tile.b);
   const int64_t b_stride = tile.b_stride;
-  const int64_t ahead = kAhead * b_stride;
+  const int64_t ahead = steps_ahead(kRows) * b_stride;
   const auto step = [&]() __attribute__((always_inline)) {
     Vector right[kVectors];
 #pragma GCC unroll 3
@@ -256,20 +258,27 @@ void run_tile(const Tile& tile) {
     step();
   }
   for (; k > 0; --k) step();
-  const auto* addend = static_cast<const Scalar*>(tile.addend);
+  const auto for_sums = [&](const auto& body) __attribute__((always_inline)) {
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    Scalar* row = c + r * tile.c_stride;
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      Vector x = sums[r][v];
-      if (tile.accumulates) x = Line::load(row, v, mask) + x;
-      if (addend != nullptr) {
-        x = x + Line::load(addend + r * tile.addend_stride, v, mask);
-      }
-      Line::store(row, v, mask, x);
+      for (int v = 0; v < kVectors; ++v) body(r, v, sums[r][v]);
     }
+  };
+  if (tile.accumulates) {
+    for_sums([&](int r, int v, Vector& x) __attribute__((always_inline)) {
+      x = Line::load(c + r * tile.c_stride, v, mask) + x;
+    });
   }
+  if (tile.addend != nullptr) {
+    const auto* addend = static_cast<const Scalar*>(tile.addend);
+    for_sums([&](int r, int v, Vector& x) __attribute__((always_inline)) {
+      x = x + Line::load(addend + r * tile.addend_stride, v, mask);
+    });
+  }
+  for_sums([&](int r, int v, Vector& x) __attribute__((always_inline)) {
+    Line::store(c + r * tile.c_stride, v, mask, x);
+  });
 }
 
 template <class F, int kRows, int kVectors, bool kIsAlongRows>
@@ -302,15 +311,15 @@ void pack_copy(const void* source, int64_t stride, int64_t lines, int64_t k, voi
 // longer than a group, step q + kUnit.
 template <class F, int kUnit>
 void transpose_unit(const typename F::Scalar* const* lines,
-                    typename F::Vector (&columns)[kUnit]) {
-  const auto x = F::gather(lines, 0);
-  const auto y = F::gather(lines, 1);
+                    typename F::Vector (&columns)[kUnit], int64_t at) {
+  const auto x = F::gather(lines, 0, at);
+  const auto y = F::gather(lines, 1, at);
   if constexpr (kUnit == 2) {
     columns[0] = F::low(x, y);
     columns[1] = F::high(x, y);
   } else {
-    const auto z = F::gather(lines, 2);
-    const auto w = F::gather(lines, 3);
+    const auto z = F::gather(lines, 2, at);
+    const auto w = F::gather(lines, 3, at);
     columns[0] = F::low_pairs(F::low(x, y), F::low(z, w));
     columns[1] = F::high_pairs(F::low(x, y), F::low(z, w));
     columns[2] = F::low_pairs(F::high(x, y), F::high(z, w));
@@ -359,12 +368,11 @@ void pack_transpose(const void* source, int64_t stride, int64_t lines, int64_t k
     int64_t i = 0;
     for (; i + kSteps <= k; i += kSteps, to += kSteps * pitch) {
       typename F::Vector columns[kUnit];
-      transpose_unit<F, kUnit>(line, columns);
+      transpose_unit<F, kUnit>(line, columns, i);
       store_unit<F, kUnit>(columns, count, pitch, to);
-      for (const Scalar*& p : line) p += kSteps;
     }
     for (; i < k; ++i, to += pitch) {
-      for (int64_t j = 0; j < count; ++j) to[j] = *line[j]++;
+      for (int64_t j = 0; j < count; ++j) to[j] = line[j][i];
     }
   }
 }
