@@ -170,7 +170,6 @@ int main(int argc, char** argv) {
   const int rounds = argc > 2 ? 15 : 51;
   const int machine = neuron::num_threads();
   for (int threads : {1, machine}) {
-    if (argc > 3 && threads > 1) break;
     neuron::set_num_threads(threads);
     at::set_num_threads(threads);
     std::printf("\n%d threads, %s\n%-38s %7s %7s %12s  %5s  %5s\n", threads,
