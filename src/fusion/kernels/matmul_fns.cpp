@@ -214,6 +214,9 @@ struct Left {
 // rows.
 constexpr int64_t steps_ahead(int rows) { return rows >= 8 ? 8 : 64 / rows; }
 
+// Steps of k that are worth fetching c for while they run.
+constexpr int64_t kLongChain = 16;
+
 template <class F, int kRows, int kVectors, bool kIsPartial, bool kIsAlongRows>
 void run_tile(const Tile& tile) {
   using Scalar = typename F::Scalar;
@@ -225,9 +228,15 @@ void run_tile(const Tile& tile) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      _mm_prefetch(c + r * tile.c_stride + v * F::kLanes, _MM_HINT_T0);
-      sums[r][v] = F::zero();
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = F::zero();
+  }
+  if (tile.k >= kLongChain) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) {
+        _mm_prefetch(c + r * tile.c_stride + v * F::kLanes, _MM_HINT_T0);
+      }
     }
   }
   Left<Scalar, kIsAlongRows> left(static_cast<const Scalar*>(tile.a), tile.a_stride);
