@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ._device import _DeviceLike
+from . import _C
+from ._device import _DeviceLike, _get_device_index
 
 
 def memory_stats(device: _DeviceLike = None) -> "OrderedDict[str, Any]":
@@ -93,6 +94,58 @@ def mem_get_info(device: _DeviceLike = None) -> tuple[int, int]:
     return torch.accelerator.get_memory_info(device)
 
 
+def record_memory_history(enabled: bool = True, device: _DeviceLike = None) -> None:
+    """Notes the Python line of each allocation from now on; `False`: no longer.
+
+    Then `memory_snapshot` and the error of running out of memory name lines. Off at
+    first, when it costs nothing.
+
+    >>> torch.neuron.record_memory_history(); x = torch.ones(4, device="neuron")
+    >>> torch.neuron.record_memory_history(False)
+    """
+    _C.record_memory_sites(_get_device_index(device, optional=True), enabled)
+
+
+def memory_snapshot(device: _DeviceLike = None) -> list[dict[str, Any]]:
+    """What is alive, in the form of `torch.cuda.memory_snapshot`: one block a segment.
+
+    A block is `active_allocated`, or `active_pending_free` while recorded work still
+    uses what no tensor sees any more. `frames` has the line that made it, if
+    `record_memory_history` was on by then.
+
+    >>> x = torch.ones(1 << 20, device="neuron")
+    >>> max(s["blocks"][0]["requested_size"] for s in torch.neuron.memory_snapshot())
+    4194304
+    """
+    index = _get_device_index(device, optional=True)
+    return [_segment(index, *row) for row in _C.live_memory(index)]
+
+
+def _segment(
+    index: int, address: int, nbytes: int, charged: int, is_alive: bool, line: str
+) -> dict[str, Any]:
+    filename, _, number = line.partition("\n")[0].rpartition(":")
+    frames = [{"filename": filename, "line": int(number), "name": ""}] if line else []
+    block = {
+        "address": address,
+        "size": charged,
+        "requested_size": nbytes,
+        "state": "active_allocated" if is_alive else "active_pending_free",
+        "frames": frames,
+    }
+    return {
+        "device": index,
+        "address": address,
+        "total_size": charged,
+        "allocated_size": charged if is_alive else 0,
+        "active_size": charged,
+        "stream": 0,
+        "segment_type": "large" if charged >= _LARGE else "small",
+        "blocks": [block],
+    }
+
+
+_LARGE = 1 << 20  # bytes; the pools of the real allocator
 _ROWS = (
     ("Allocated bytes", "allocated_bytes"),
     ("Active bytes", "active_bytes"),

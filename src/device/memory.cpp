@@ -216,10 +216,15 @@ Buffer* Memory::allocate(uint64_t nbytes) {
              sum(&MemoryTotals::made_requested) - sum(&MemoryTotals::freed_requested));
   raise_peak(peak_count_,
              sum(&MemoryTotals::made_count) - sum(&MemoryTotals::freed_count));
+  if (records_sites()) note_site(buffer);
   return buffer;
 }
 
 void Memory::release_storage(Buffer* buffer) {
+  if (records_sites()) {
+    std::lock_guard lock(sites_mutex_);
+    sites_.erase(buffer);
+  }
   count(&MemoryTotals::freed_bytes, static_cast<int64_t>(rounded(buffer->nbytes)));
   count(&MemoryTotals::freed_requested, static_cast<int64_t>(buffer->nbytes));
   count(&MemoryTotals::freed_count, 1);
@@ -330,6 +335,34 @@ void Memory::empty_cache() {
       count_reserved(-static_cast<int64_t>(size), -1);
     }
   }
+}
+
+void Memory::note_site(const Buffer* buffer) {
+  const Site site = capture_site();  // may take the GIL: before the lock
+  std::lock_guard lock(sites_mutex_);
+  sites_[buffer] = site;
+}
+
+void Memory::record_sites(bool records) {
+  records_sites_.store(records, std::memory_order_relaxed);
+  std::lock_guard lock(sites_mutex_);
+  sites_.clear();
+}
+
+std::vector<LiveBuffer> Memory::live() {
+  std::vector<LiveBuffer> live;
+  std::scoped_lock lock(records_mutex_, sites_mutex_);
+  for (const auto& [address, buffer] : by_address_) {
+    if (buffer->refs.load(std::memory_order_acquire) <= 0) continue;
+    LiveBuffer& entry = live.emplace_back();
+    entry.address = address;
+    entry.nbytes = buffer->nbytes;
+    entry.charged = rounded(buffer->nbytes);
+    entry.is_alive = buffer->storage_alive.load(std::memory_order_relaxed);
+    const auto site = sites_.find(buffer);
+    if (site != sites_.end()) entry.site = site->second;
+  }
+  return live;
 }
 
 Buffer* Memory::find(uint64_t address) {

@@ -16,6 +16,7 @@
 
 #include <tsl/robin_map.h>
 
+#include "base/site.h"
 #include "device/buffer.h"
 
 namespace neuron::device {
@@ -33,6 +34,15 @@ struct MemoryStats {
   MemoryFigure allocations;      // live storages
   MemoryFigure segments;         // blocks of host bytes held
   int64_t retries = 0, out_of_memory = 0;
+};
+
+/// One storage that is alive, or whose bytes recorded work still holds.
+struct LiveBuffer {
+  uint64_t address = 0;
+  uint64_t nbytes = 0;    // asked for
+  uint64_t charged = 0;   // rounded up
+  bool is_alive = false;  // a tensor can see it
+  Site site;              // that made it, if sites were recorded then
 };
 
 /// Running totals of one group of threads; only ever grow. The recording thread and the
@@ -84,6 +94,13 @@ class Memory {
   /// Returns cached host blocks to the operating system.
   void empty_cache();
 
+  /// Notes the Python line of each allocation from here on, or no longer; off at first,
+  /// when it costs a branch. Both forget what was noted.
+  void record_sites(bool records);
+  bool records_sites() const { return records_sites_.load(std::memory_order_relaxed); }
+  /// All buffers in use, by address. Takes time in the number of records ever made.
+  std::vector<LiveBuffer> live();
+
   uint64_t capacity() const { return capacity_; }
   uint64_t base() const { return base_; }
   MemoryStats stats() const;
@@ -108,6 +125,7 @@ class Memory {
 
   Buffer* new_record(uint8_t size_class);
   void recycle(Buffer* buffer);
+  void note_site(const Buffer* buffer);
   std::byte* take_block(uint64_t size);
   void return_block(std::byte* block, uint64_t size);
 
@@ -133,6 +151,10 @@ class Memory {
 
   std::mutex records_mutex_;                // guards by_address_
   std::map<uint64_t, Buffer*> by_address_;  // every record ever made, by start address
+
+  std::atomic<bool> records_sites_{false};
+  std::mutex sites_mutex_;  // guards sites_
+  tsl::robin_map<const Buffer*, Site> sites_;
 
   std::mutex blocks_mutex_;  // guards the two below
   tsl::robin_map<uint64_t, std::vector<std::byte*>> cached_blocks_;  // by size

@@ -1,5 +1,7 @@
 #include "lazy/core.h"
 
+#include <algorithm>
+
 #include "base/blocking.h"
 #include "base/knobs.h"
 
@@ -26,6 +28,27 @@ std::string gib(uint64_t bytes) {
   char text[48];
   std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
   return text;
+}
+
+// The largest tensors with the lines that made them, for an error message.
+std::string largest_tensors(device::Memory& memory) {
+  constexpr size_t kShown = 5;
+  auto live = memory.live();
+  std::erase_if(live, [](const auto& entry) { return !entry.is_alive; });
+  const size_t count = std::min(kShown, live.size());
+  std::partial_sort(live.begin(), live.begin() + count, live.end(),
+                    [](const auto& a, const auto& b) { return a.nbytes > b.nbytes; });
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(live[i].nbytes) + " bytes";
+    if (live[i].site.code != nullptr) text += " at " + describe_site(live[i].site);
+  }
+  if (count == 0) return "";
+  return "\n  largest of " + std::to_string(live.size()) + " live tensors: " + text +
+         (memory.records_sites()
+              ? ""
+              : " (torch.neuron.record_memory_history() before they are made "
+                "names their lines)");
 }
 
 }  // namespace
@@ -64,7 +87,8 @@ Status Core::allocate(uint64_t nbytes, device::Buffer*& buffer) {
           "[memory] neuron:" + std::to_string(index_) + " is out of memory: requested " +
               gib(nbytes) + " (" + std::to_string(nbytes) + " bytes), in use " +
               gib(used) + ", free " + gib(capacity > used ? capacity - used : 0) +
-              " of " + gib(capacity) + "; free tensors or use smaller batches"};
+              " of " + gib(capacity) + "; free tensors or use smaller batches" +
+              largest_tensors(memory_)};
 }
 
 uint32_t Core::buffer_index(Stream& stream, device::Buffer& buffer) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/site.h"
 #include "device/next_index.h"
 
 namespace neuron::device {
@@ -292,6 +293,59 @@ TEST_F(MemoryTest, RecordsThatAnotherThreadFreedAreUsedAgain) {
   EXPECT_GE(again->address, first);
   EXPECT_LE(again->address, last);
   memory_.release_storage(again);
+}
+
+TEST_F(MemoryTest, LiveBuffersAreListedByAddress) {
+  Buffer* first = memory_.allocate(100);
+  Buffer* second = memory_.allocate(5000);
+  Buffer* gone = memory_.allocate(7000);
+  memory_.release_storage(gone);
+  Memory::retain(second);  // as recorded work does
+  memory_.release_storage(second);
+  const auto live = memory_.live();
+  ASSERT_EQ(live.size(), 2u);
+  EXPECT_LT(live[0].address, live[1].address);
+  for (const LiveBuffer& entry : live) {
+    const Buffer* buffer = entry.address == first->address ? first : second;
+    EXPECT_EQ(entry.address, buffer->address);
+    EXPECT_EQ(entry.nbytes, buffer->nbytes);
+    EXPECT_EQ(entry.charged, Memory::rounded(buffer->nbytes));
+    EXPECT_EQ(entry.is_alive, buffer == first);
+  }
+  Memory::release(second);
+  memory_.release_storage(first);
+  EXPECT_TRUE(memory_.live().empty());
+}
+
+class SitesTest : public MemoryTest {
+ protected:
+  void SetUp() override {
+    site_hooks().capture = [] { return Site{&line_, ++line_, 0}; };
+  }
+  void TearDown() override {
+    site_hooks() = {};
+    MemoryTest::TearDown();
+  }
+  static inline int line_ = 0;
+};
+
+TEST_F(SitesTest, TheLineOfAnAllocationIsNotedWhenAskedFor) {
+  Buffer* before = memory_.allocate(100);
+  EXPECT_EQ(memory_.live()[0].site.code, nullptr);
+  memory_.record_sites(true);
+  const int line = line_;
+  Buffer* buffer = memory_.allocate(5000);
+  for (const LiveBuffer& entry : memory_.live()) {
+    const bool is_noted = entry.address == buffer->address;
+    EXPECT_EQ(entry.site.code != nullptr, is_noted);
+    if (is_noted) EXPECT_EQ(entry.site.instruction, line + 1);
+  }
+  memory_.release_storage(buffer);
+  memory_.record_sites(false);
+  buffer = memory_.allocate(5000);  // the same record
+  for (const LiveBuffer& entry : memory_.live()) EXPECT_EQ(entry.site.code, nullptr);
+  memory_.release_storage(buffer);
+  memory_.release_storage(before);
 }
 
 TEST_F(MemoryTest, ThreadsAllocateAndReleaseWithoutMeetingEachOther) {

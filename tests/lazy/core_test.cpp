@@ -272,5 +272,19 @@ TEST_F(CoreTest, WorkRecordedAfterShutDownIsDropped) {
   drop(buffer);
 }
 
+TEST_F(CoreTest, RunningOutOfMemoryNamesTheLargestTensors) {
+  device::Buffer* small = new_buffer(1 << 10);
+  device::Buffer* large = new_buffer(1 << 19);
+  device::Buffer* none = nullptr;
+  const Status status = core_.allocate(kCapacity, none);
+  ASSERT_FALSE(status.is_ok());
+  const std::string& text = status.error()->message;
+  EXPECT_NE(text.find("largest of 2 live tensors: 524288 bytes, 1024 bytes"),
+            std::string::npos)
+      << text;
+  drop(small);
+  drop(large);
+}
+
 }  // namespace
 }  // namespace neuron::lazy

@@ -254,3 +254,48 @@ def test_cache_is_emptied_before_memory_runs_out():
         env={"NEURON_SIM_HBM_BYTES": str(64 * MIB)},
     )
     assert done.stdout.split() == ["True"] * 6, done.stderr[-2000:]
+
+
+def test_snapshot_names_the_lines_of_live_tensors_when_asked():
+    torch.neuron.record_memory_history()
+    try:
+        kept = torch.empty(3 * MIB, dtype=torch.uint8, device=DUT)
+        gone = torch.empty(5 * MIB, dtype=torch.uint8, device=DUT)
+        del gone
+        torch.neuron.synchronize()
+        blocks = [segment["blocks"][0] for segment in torch.neuron.memory_snapshot()]
+    finally:
+        torch.neuron.record_memory_history(False)
+    sizes = {block["requested_size"]: block for block in blocks}
+    assert 5 * MIB not in sizes
+    assert sizes[kept.nbytes]["state"] == "active_allocated"
+    (frame,) = sizes[kept.nbytes]["frames"]
+    assert frame["filename"] == __file__
+    assert frame["line"] > 0
+
+
+def test_snapshot_names_no_lines_when_not_asked():
+    kept = torch.empty(3 * MIB, dtype=torch.uint8, device=DUT)
+    blocks = [segment["blocks"][0] for segment in torch.neuron.memory_snapshot()]
+    assert kept.nbytes in [block["requested_size"] for block in blocks]
+    assert not any(block["frames"] for block in blocks)
+
+
+LARGEST = """
+import torch
+if %r: torch.neuron.record_memory_history()
+kept = [torch.empty(n << 20, dtype=torch.uint8, device='neuron') for n in (8, 48, 16)]
+try: torch.empty(256 << 20, dtype=torch.uint8, device='neuron')
+except torch.OutOfMemoryError as error: print(error)
+"""
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_out_of_memory_names_the_largest_tensors(records: bool):
+    done = run_script(LARGEST % records, env={"NEURON_SIM_HBM_BYTES": str(128 * MIB)})
+    text = done.stdout
+    order = [text.find(f"{n * MIB} bytes") for n in (48, 16, 8)]
+    assert -1 not in order and order == sorted(order), text + done.stderr[-2000:]
+    assert "largest of 3 live tensors" in text
+    assert ("<string>:4" in text) == records
+    assert ("record_memory_history()" in text) != records
