@@ -9,6 +9,7 @@
 #include "base/knobs.h"
 #include "base/parallel.h"
 #include "bindings/backward.h"
+#include "bindings/clock.h"
 #include "bindings/memory.h"
 #include "bindings/shapes.h"
 #include "bindings/site.h"
@@ -186,6 +187,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_num_threads", &neuron::set_num_threads);
   m.def("shutdown", &lazy::shut_down, Released());
   neuron::bindings::add_backward(m);
+  neuron::bindings::add_clock_functions(m);
   neuron::bindings::add_memory_functions(m);
   neuron::bindings::add_shape_functions(m);
 }

@@ -47,6 +47,14 @@ try:
     import torch  # noqa: F401
 
     from . import _C, _registration
+    from ._clock import (
+        StepTime,
+        clock_figures,
+        device_time,
+        dry_run,
+        elapsed_wall_time,
+        time_step,
+    )
     from ._device import (
         DeviceProperties,
         current_device,
@@ -124,17 +132,22 @@ except Exception as failure:
 __all__ = [
     "DeviceProperties",
     "Event",
+    "StepTime",
     "Stream",
     "StreamContext",
     "WindowReport",
     "adaptive_eager",
     "clear_op_tracking",
+    "clock_figures",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
     "device_of",
+    "device_time",
+    "dry_run",
+    "elapsed_wall_time",
     "empty_cache",
     "get_device_capability",
     "get_device_name",
@@ -174,5 +187,6 @@ __all__ = [
     "set_stream",
     "stream",
     "synchronize",
+    "time_step",
     "window_report",
 ]

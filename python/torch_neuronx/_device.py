@@ -8,8 +8,7 @@ from . import _C
 
 _DeviceLike = torch.device | str | int | None
 
-_NAME = "AWS Trainium2 neuron core (simulated)"
-_CORE_VERSION = (3, 0)  # NeuronCore-v3
+_CHIPS = {"trn2": "AWS Trainium2", "trn3": "AWS Trainium3"}
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def get_device_name(device: _DeviceLike = None) -> str:
     >>> torch.neuron.get_device_name()
     'AWS Trainium2 neuron core (simulated)'
     """
-    return _NAME
+    return f"{_CHIPS[_C.target()[0]]} neuron core (simulated)"
 
 
 def get_device_properties(device: _DeviceLike = None) -> DeviceProperties:
@@ -161,7 +160,7 @@ def get_device_properties(device: _DeviceLike = None) -> DeviceProperties:
     'trn2'
     """
     index = _get_device_index(device, optional=True)
-    return DeviceProperties(name="trn2", total_memory=_C.memory_total(index))
+    return DeviceProperties(name=_C.target()[0], total_memory=_C.memory_total(index))
 
 
 def get_device_capability(device: _DeviceLike = None) -> tuple[int, int]:
@@ -170,7 +169,7 @@ def get_device_capability(device: _DeviceLike = None) -> tuple[int, int]:
     >>> torch.neuron.get_device_capability()
     (3, 0)
     """
-    return _CORE_VERSION
+    return _C.target()[1], 0
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

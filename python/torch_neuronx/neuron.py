@@ -10,6 +10,14 @@ import torch
 from torch import _utils as _utils  # `torch.load` reads torch.neuron._utils
 
 from . import _C
+from ._clock import (
+    StepTime,
+    clock_figures,
+    device_time,
+    dry_run,
+    elapsed_wall_time,
+    time_step,
+)
 from ._device import (
     DeviceProperties,
     _get_device_index,
@@ -86,6 +94,7 @@ from ._streams import (
 __all__ = [
     "DeviceProperties",
     "Event",
+    "StepTime",
     "Stream",
     "StreamContext",
     "WindowReport",
@@ -94,6 +103,7 @@ __all__ = [
     "_lazy_init",
     "adaptive_eager",
     "clear_op_tracking",
+    "clock_figures",
     "compile_report",
     "current_device",
     "current_stream",
@@ -102,6 +112,9 @@ __all__ = [
     "device",
     "device_count",
     "device_of",
+    "device_time",
+    "dry_run",
+    "elapsed_wall_time",
     "empty_cache",
     "get_amp_supported_dtype",
     "get_device_capability",
@@ -144,6 +157,7 @@ __all__ = [
     "set_stream",
     "stream",
     "synchronize",
+    "time_step",
     "window_report",
 ]
 

@@ -24,8 +24,6 @@ constexpr std::string_view kForeign[] = {"NEURON_RT_*",
                                          "NEURON_COMPILER_*",
                                          "NEURON_FRAMEWORK_DEBUG",
                                          "NEURON_SCRATCHPAD_PAGE_SIZE",
-                                         "NEURON_LOGICAL_NC_CONFIG",
-                                         "NEURON_PLATFORM_TARGET_OVERRIDE",
                                          "NEURON_EAGER_MODEL_CACHE_SIZE",
                                          "NEURON_FALLBACK_ENABLED",
                                          "NEURON_PARALLEL_*",
@@ -127,6 +125,17 @@ void parse(const char* env, const std::string& text, int64_t, int64_t, std::stri
   value = text;
 }
 
+void parse(const char* env, const std::string& text, int64_t, int64_t, Chip& value,
+           KnobReport& report) {
+  if (text == "trn2" || text == "gen3") {
+    value = Chip::kTrn2;
+  } else if (text == "trn3" || text == "gen4") {
+    value = Chip::kTrn3;
+  } else {
+    report.errors.push_back(refuse(env, text, "trn2, gen3, trn3 or gen4"));
+  }
+}
+
 void parse(const char*, const std::string& text, int64_t, int64_t,
            std::filesystem::path& value, KnobReport&) {
   value = text;
@@ -144,6 +153,7 @@ void read_one(const std::string& name, const std::string& text, Knobs& knobs,
 }
 
 std::string show(bool value) { return value ? "1" : "0"; }
+std::string show(Chip value) { return value == Chip::kTrn3 ? "trn3" : "trn2"; }
 std::string show(int64_t value) { return std::to_string(value); }
 std::string show(const std::string& value) { return value; }
 std::string show(const std::filesystem::path& value) { return value.string(); }

@@ -8,6 +8,9 @@
 
 namespace neuron {
 
+/// The chips that can be simulated.
+enum class Chip : uint8_t { kTrn2, kTrn3 };
+
 /// Values of all knobs; one member per row of knobs.def.
 struct Knobs {
   using Bool = bool;

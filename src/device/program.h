@@ -10,6 +10,8 @@
 #include "base/site.h"
 #include "base/status.h"
 #include "device/buffer.h"
+#include "device/clock.h"
+#include "device/work.h"
 
 namespace neuron::device {
 
@@ -52,6 +54,7 @@ struct Step {
   uint32_t kernel = 0;  // and the planned kernel
   uint32_t first_access = 0, num_accesses = 0;
   uint32_t first_release = 0, num_releases = 0;
+  Work work;  // what it does on the simulated chip
 };
 
 /// Everything recorded into one window, ready to run. Holds one reference on each buffer.
@@ -66,6 +69,14 @@ class Program {
   std::vector<Step> steps;
   std::vector<Access> accesses;
   std::vector<uint32_t> releases;
+
+  // For the clock.
+  bool is_timed = false;    // else the clock does not see it
+  uint32_t num_ops = 0;     // that the host recorded into it, but for marks and uploads
+  bool is_window = false;   // submitted as one compiled program, else op by op
+  uint64_t signature = 0;   // equal for programs that need not be loaded again
+  HostLog host_log;         // what the host did before it submitted this
+  std::vector<Mark> after;  // points of other streams that it starts behind
 
   /// Called once on the executing thread before the first step; may fill in the steps.
   virtual void prepare() {}

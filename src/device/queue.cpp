@@ -5,6 +5,7 @@
 #include "base/blocking.h"
 #include "base/check.h"
 #include "device/memory.h"
+#include "device/timeline.h"
 
 namespace neuron::device {
 namespace {
@@ -23,6 +24,8 @@ bool has_error(const Program& program, std::span<const Access> accesses) {
 }
 
 }  // namespace
+
+Queue::Queue() : timeline_(std::make_unique<Timeline>()) {}
 
 Queue::~Queue() { shut_down(); }
 
@@ -90,8 +93,10 @@ bool Queue::run_next() {
 void Queue::run(Item& item) {
   Program& program = *item.program;
   program.prepare();
+  if (program.is_timed) timeline_->begin(program);
   for (const Step& step : program.steps) {
-    const Status status = run_step(program, step);
+    if (program.is_timed) timeline_->add(step.work);
+    const Status status = is_skipped(step) ? Status() : run_step(program, step);
     if (!status.is_ok()) {
       std::lock_guard lock(mutex_);
       if (item.stream->first_error == nullptr) {
@@ -103,8 +108,14 @@ void Queue::run(Item& item) {
       Memory::release(program.buffers[program.releases[step.first_release + i]]);
     }
   }
+  if (program.is_timed) timeline_->end(program);
   item.stream->completed.store(program.sequence, std::memory_order_release);
   item.program.reset();
+}
+
+bool Queue::is_skipped(const Step& step) const {
+  if (!is_dry()) return false;
+  return step.work.kind == Work::Kind::kCompute || step.work.kind == Work::Kind::kHost;
 }
 
 // Law 3.

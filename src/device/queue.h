@@ -27,6 +27,8 @@
 
 namespace neuron::device {
 
+class Timeline;
+
 /// State of one stream that outlives its programs.
 struct StreamState {
   std::atomic<uint64_t> completed{0};  // sequence number of the last finished program
@@ -40,7 +42,7 @@ class Queue {
   /// (library threads, thread-local state); may be empty.
   using ThreadScope = std::function<void(const std::function<void()>& body)>;
 
-  Queue() = default;
+  Queue();
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -70,6 +72,20 @@ class Queue {
   /// True while a thread waits and runs programs itself.
   bool host_waits() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
+  /// The clock. Only the thread that executes may use it: from a step of a program, or
+  /// inside `with_timeline`.
+  Timeline& timeline() { return *timeline_; }
+  template <class Visit>
+  auto with_timeline(Visit visit) {
+    std::lock_guard execution(execution_mutex_);
+    return visit(*timeline_);
+  }
+
+  /// In a dry run the clock goes on and steps that compute are skipped: what they would
+  /// have written is undefined.
+  void set_dry(bool is_dry) { is_dry_.store(is_dry, std::memory_order_relaxed); }
+  bool is_dry() const { return is_dry_.load(std::memory_order_relaxed); }
+
   /// Drops what has not started, waits for what has, ends the worker. Further submissions
   /// are dropped (their buffers released). Idempotent.
   void shut_down();
@@ -87,6 +103,7 @@ class Queue {
   bool run_until(const std::function<bool()>& is_done);
   bool run_next();  // with execution_mutex_ held; false when nothing was pending
   void run(Item& item);
+  bool is_skipped(const Step& step) const;
   Status run_step(Program& program, const Step& step);
   template <class Run>
   Status run_part(Program& program, const Step& step, std::span<const Access> accesses,
@@ -101,7 +118,9 @@ class Queue {
   bool stopping_ = false;
   uint64_t errors_ = 0;
   std::thread worker_;
-  std::mutex execution_mutex_;  // held by the thread that runs a program
+  std::mutex execution_mutex_;                // held by the thread that runs a program
+  const std::unique_ptr<Timeline> timeline_;  // guarded by execution_mutex_
+  std::atomic<bool> is_dry_{false};
   std::atomic<int> waiters_{0};
   std::atomic<int64_t> backlog_{0};
 };

@@ -4,6 +4,7 @@
 
 #include "base/blocking.h"
 #include "base/knobs.h"
+#include "device/timeline.h"
 
 namespace neuron::lazy {
 namespace {
@@ -174,6 +175,12 @@ void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool wa
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
   stats_.count_end(end, site);
   program->weight = static_cast<uint32_t>(program->graph.nodes.size());
+  if (is_timed_) {
+    program->is_timed = true;
+    program->is_window = end != WindowEnd::kPlainEager;
+    program->host_log.swap(host_log_);
+    program->after.swap(stream.after);
+  }
   queue_.submit(device::ProgramPtr(program.release()), stream.state, waits);
 }
 
@@ -262,6 +269,7 @@ void Core::wait(const StreamPoint& point, WindowEnd end) {
     if (point.sequence == stream.sequence || end == WindowEnd::kSynchronize) {
       flush_locked(stream, end, site, /*waits=*/true);
     }
+    if (is_timed_) host_log_.wait(point);
   }
   queue_.wait(stream.state, point.sequence);
 }
@@ -285,6 +293,64 @@ void Core::order_after(uint32_t stream_id, const StreamPoint& point) {
   if (point.sequence == producer.sequence) {
     flush_locked(producer, WindowEnd::kEventWaited, site);
   }
+  if (is_timed_) streams_[stream_id]->after.push_back(point);
+}
+
+void Core::set_logical_core(const device::LogicalCore& core) {
+  queue_.with_timeline([&](device::Timeline& timeline) { timeline.set_core(core); });
+  road_.sbuf_bytes = core.sbuf_bytes();
+}
+
+// What is in an open window has to be uploaded behind it, without a wait.
+void Core::log_wait_for_use(const device::Buffer& buffer) {
+  const bool is_submitted = buffer.last_use < streams_[buffer.use_stream]->sequence;
+  if (is_submitted) host_log_.wait({buffer.use_stream, buffer.last_use});
+}
+
+void Core::count_upload(const device::Buffer& buffer, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (!is_timed_) return;
+  log_wait_for_use(buffer);
+  host_log_.copy(bytes, /*to_device=*/true);
+}
+
+void Core::count_late_upload(const device::Buffer& buffer, uint64_t bytes,
+                             uint32_t stream) {
+  std::lock_guard lock(mutex_);
+  if (!is_timed_) return;
+  log_wait_for_use(buffer);
+  host_log_.copy_later(stream, bytes);
+}
+
+void Core::count_download(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (is_timed_) host_log_.copy(bytes, /*to_device=*/false);
+}
+
+void Core::start_clock() {
+  std::lock_guard lock(mutex_);
+  is_timed_ = true;
+}
+
+void Core::set_dry(bool is_dry) {
+  clock();
+  queue_.set_dry(is_dry);
+}
+
+device::ClockCounts Core::clock() {
+  start_clock();
+  flush_all(WindowEnd::kSynchronize);
+  for (uint32_t id = 0; id < kNumStreams; ++id) wait(mark(id), WindowEnd::kSynchronize);
+  device::HostLog log;
+  {
+    std::lock_guard lock(mutex_);
+    log.swap(host_log_);
+  }
+  BlockingRegion region;
+  return queue_.with_timeline([&](device::Timeline& timeline) {
+    timeline.settle(log);
+    return timeline.counts();
+  });
 }
 
 Stats Core::stats() {

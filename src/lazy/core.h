@@ -22,6 +22,10 @@
 #include "lazy/stats.h"
 #include "lazy/window.h"
 
+namespace neuron::device {
+struct LogicalCore;
+}
+
 namespace neuron::lazy {
 
 /// One tensor operand as the caller sees it; sizes and strides are copied.
@@ -49,11 +53,8 @@ struct OpSpec {
   Site site;
 };
 
-/// A point in a stream that can be waited for.
-struct StreamPoint {
-  uint32_t stream = 0;
-  uint64_t sequence = 0;  // 0: nothing was recorded yet
-};
+/// A point in a stream that can be waited for; sequence 0: nothing was recorded yet.
+using StreamPoint = device::Mark;
 
 class Core {
  public:
@@ -68,6 +69,23 @@ class Core {
   /// Called before the first op; the compiler must outlive the core.
   void set_compiler(Compiler* compiler) { road_.compiler = compiler; }
   const cache::KernelCache& kernels() const { return road_.kernels; }
+  /// Which chip the clock is of; called before the first op.
+  void set_logical_core(const device::LogicalCore& core);
+  /// From here on the clock runs, for windows that are submitted later. Until somebody
+  /// asks for the time it stands still and costs nothing.
+  void start_clock();
+  /// Dry runs; see Queue::set_dry. What is pending runs as it was recorded.
+  void set_dry(bool is_dry);
+  /// Tells the clock that the host copied `bytes` into the buffer, when what was
+  /// submitted and uses it had run: at once, whether that is so here or the upload is
+  /// recorded.
+  void count_upload(const device::Buffer& buffer, uint64_t bytes);
+  /// The same for a copy in the order of `stream`, which the host does not wait for.
+  void count_late_upload(const device::Buffer& buffer, uint64_t bytes, uint32_t stream);
+  /// The host copied `bytes` that it has waited for.
+  void count_download(uint64_t bytes);
+  /// The clock after all that was recorded; waits for it.
+  device::ClockCounts clock();
 
   /// A buffer of `nbytes`; runs what is pending and retries when memory is short. Fails
   /// with kOutOfMemory, naming requested, used and free bytes.
@@ -114,6 +132,7 @@ class Core {
   void shut_down() { queue_.shut_down(); }
 
  private:
+  void log_wait_for_use(const device::Buffer& buffer);
   uint32_t buffer_index(Stream& stream, device::Buffer& buffer);
   /// `waits`: the caller is going to wait for the window.
   void flush_locked(Stream& stream, WindowEnd end, const Site& site, bool waits = false);
@@ -126,6 +145,8 @@ class Core {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;
   Stats stats_;
+  bool is_timed_ = false;     // the clock runs
+  device::HostLog host_log_;  // since the last submission
   std::atomic<uint32_t> next_stream_{0};
 };
 

@@ -5,6 +5,7 @@
 
 #include "lazy/native.h"
 #include "lazy/native_rows.h"
+#include "lazy/work.h"
 
 namespace neuron::lazy {
 namespace {
@@ -98,6 +99,7 @@ void prepare_program(WindowProgram& program, Road& road) {
                 executable_for(program.graph, program.plan, kernel, road));
   }
   bind_releases(program);
+  if (program.is_timed) fill_work(program, road.sbuf_bytes);
 }
 
 }  // namespace neuron::lazy

@@ -20,7 +20,8 @@ struct Road {
   cache::ExecutableCache executables;
   fusion::Planner planner;
   cache::KernelCache kernels;
-  Compiler* compiler = nullptr;     // none: kernels are not compiled
+  Compiler* compiler = nullptr;  // none: kernels are not compiled
+  uint64_t sbuf_bytes = 0;       // what the simulated chip keeps between two steps
 };
 
 /// Takes a closed window down the road, up to a program that is ready to run. Happens on

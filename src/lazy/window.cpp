@@ -58,6 +58,9 @@ void ProgramPool::put(WindowProgram* program) {
   program->accesses.clear();
   program->releases.clear();
   program->is_visible.clear();
+  program->is_timed = false;
+  program->host_log.clear();
+  program->after.clear();
   {
     std::lock_guard lock(mutex_);
     if (free_.size() < kKeep) {

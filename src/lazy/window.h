@@ -76,6 +76,7 @@ struct Stream {
   uint64_t sequence = 1;     // number of the open window within the stream
   uint32_t limit = 0;        // ops it may hold; grows while nothing is read
   WindowProgramPtr program;  // the recorded ops
+  std::vector<device::Mark> after;  // points that the open window runs behind
   device::StreamState state;
 
   bool is_empty() const { return program == nullptr || program->graph.nodes.empty(); }

@@ -46,7 +46,8 @@ TEST(Knobs, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_FALSE(knobs.adaptive_eager);
   EXPECT_EQ(knobs.num_cores, 1);
   EXPECT_EQ(knobs.visible_cores, "");
-  EXPECT_EQ(knobs.hbm_bytes, int64_t{24} << 30);
+  EXPECT_EQ(knobs.chip, Chip::kTrn2);
+  EXPECT_EQ(knobs.hbm_bytes, 0);  // the chip's
 }
 
 TEST(Knobs, GoodValuesAreTaken) {

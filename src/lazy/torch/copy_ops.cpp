@@ -49,11 +49,24 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
   }
 }
 
+// Tells the clock what an upload costs, whichever way it goes here: pageable memory keeps
+// the host; pinned memory is read by the device if the caller does not wait.
+void count_upload(const at::Tensor& source, const at::Tensor& target,
+                  const device::Buffer& buffer, bool non_blocking) {
+  const int device = target.device().index();
+  if (non_blocking && source.is_pinned()) {
+    core_at(device).count_late_upload(buffer, target.nbytes(), current_stream(device));
+  } else {
+    core_at(device).count_upload(buffer, target.nbytes());
+  }
+}
+
 // Host to device. The source may change as soon as the call returns, so its bytes are
 // taken now: straight into the target when nothing recorded uses it, else into a staging
 // copy that is part of the window.
-void upload(const at::Tensor& source, const at::Tensor& target) {
+void upload(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
   const BufferView view = buffer_of(storage_of(target));
+  count_upload(source, target, *view.buffer, non_blocking);
   if (core_of(target).is_idle(*view.buffer) && view.buffer->error == nullptr) {
     copy_track().calls.fetch_add(1, std::memory_order_relaxed);
     write_tensor(target, WindowEnd::kValueRead).copy_(source);
@@ -80,6 +93,7 @@ void download(const at::Tensor& source, const at::Tensor& target, bool non_block
   }
   copy_track().calls.fetch_add(1, std::memory_order_relaxed);
   target.copy_(read_tensor(source, WindowEnd::kValueRead));
+  core_of(source).count_download(source.nbytes());
 }
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target,
@@ -95,11 +109,13 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target,
   if (!is_neuron(source)) {
     TORCH_CHECK(source.device().is_cpu(), "[copy_] cannot copy from ", source.device(),
                 " to ", target.device(), "; copy to the CPU first");
-    upload(expanded, target);
+    upload(expanded, target, non_blocking);
   } else if (source.device() == target.device()) {
     copy_on_device(expanded, target);
   } else {
-    upload(read_tensor(expanded, WindowEnd::kValueRead), target);
+    const at::Tensor on_host = read_tensor(expanded, WindowEnd::kValueRead);
+    core_of(source).count_download(source.nbytes());
+    upload(on_host, target, /*non_blocking=*/false);
   }
   return target;
 }
@@ -112,8 +128,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   static OpTrack& track = track_op("aten::_local_scalar_dense");
   track.calls.fetch_add(1, std::memory_order_relaxed);
-  return at::native::_local_scalar_dense_cpu(
-      read_tensor(self, WindowEnd::kValueRead).resolve_conj().resolve_neg());
+  const at::Tensor on_host = read_tensor(self, WindowEnd::kValueRead);
+  core_of(self).count_download(self.nbytes());
+  return at::native::_local_scalar_dense_cpu(on_host.resolve_conj().resolve_neg());
 }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {

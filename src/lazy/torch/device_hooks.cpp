@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "device/timeline.h"
 #include "lazy/torch/allocators.h"
 #include "lazy/torch/execute.h"
 #include "lazy/torch/generator.h"
@@ -20,11 +21,17 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes);
 
 namespace {
 
-// A point in a stream; with timing also the moment when the device passed it.
+// The moment when the device passed an event, on the simulated clock and here.
+struct EventTimes {
+  std::atomic<double> simulated{0.0};
+  std::atomic<double> wall{0.0};
+};
+
+// A point in a stream; with timing also its times.
 struct Event {
   int device = -1;
   StreamPoint point;
-  std::shared_ptr<std::atomic<double>> milliseconds;
+  std::shared_ptr<EventTimes> times;
 };
 
 double now_milliseconds() {
@@ -33,14 +40,31 @@ double now_milliseconds() {
 }
 
 void record_time(Event& event, uint32_t stream) {
-  event.milliseconds = std::make_shared<std::atomic<double>>(0.0);
+  event.times = std::make_shared<EventTimes>();
+  Core& core = core_at(event.device);
+  core.start_clock();
   OpSpec op;
   op.op = ir::Op::kRecordEvent;
   op.call = std::make_unique<NativeCall>(
-      "record_event",
-      [time = event.milliseconds](StepTensors&) { time->store(now_milliseconds()); });
+      "record_event", [times = event.times, &core](StepTensors&) {
+        times->simulated.store(core.queue().timeline().now() * 1e-6);
+        times->wall.store(now_milliseconds());
+      });
   op.site = capture_site();
-  core_at(event.device).record(stream, std::move(op));
+  core.record(stream, std::move(op));
+}
+
+// The times of both events, once the device has passed them.
+std::pair<const EventTimes&, const EventTimes&> times_of(void* first, void* second) {
+  TORCH_CHECK(first != nullptr && second != nullptr,
+              "Both events must be recorded before calculating elapsed time.");
+  const auto& start = *static_cast<Event*>(first);
+  const auto& end = *static_cast<Event*>(second);
+  TORCH_CHECK_VALUE(start.times != nullptr && end.times != nullptr,
+                    "Both events must be created with argument 'enable_timing=True'.");
+  core_at(start.device).wait(start.point, WindowEnd::kEventWaited);
+  core_at(end.device).wait(end.point, WindowEnd::kEventWaited);
+  return {*start.times, *end.times};
 }
 
 uint32_t id_of(const c10::Stream& stream) { return static_cast<uint32_t>(stream.id()); }
@@ -133,15 +157,8 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
     raise_error(core_at(record.device).take_error(record.point.stream));
   }
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
-    TORCH_CHECK(first != nullptr && second != nullptr,
-                "Both events must be recorded before calculating elapsed time.");
-    const auto& start = *static_cast<Event*>(first);
-    const auto& end = *static_cast<Event*>(second);
-    TORCH_CHECK_VALUE(start.milliseconds != nullptr && end.milliseconds != nullptr,
-                      "Both events must be created with argument 'enable_timing=True'.");
-    core_at(start.device).wait(start.point, WindowEnd::kEventWaited);
-    core_at(end.device).wait(end.point, WindowEnd::kEventWaited);
-    return end.milliseconds->load() - start.milliseconds->load();
+    const auto [start, end] = times_of(first, second);
+    return end.simulated.load() - start.simulated.load();
   }
 
   bool queryStream(const c10::Stream& stream) const override {
@@ -217,4 +234,10 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+double elapsed_wall_time(void* first, void* second) {
+  const auto [start, end] = times_of(first, second);
+  return end.wall.load() - start.wall.load();
+}
+
 }  // namespace neuron::lazy

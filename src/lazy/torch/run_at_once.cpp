@@ -57,7 +57,9 @@ class HostArguments {
     largest_ = std::max<uint64_t>(largest_, tensor.numel());
     if (is_out) return at::empty({0}, at::TensorOptions().dtype(tensor.scalar_type()));
     const WindowEnd end = end_reason(recipe_);
-    return writes ? write_tensor(tensor, end) : read_tensor(tensor, end);
+    at::Tensor made = writes ? write_tensor(tensor, end) : read_tensor(tensor, end);
+    core_at(device_).count_download(tensor.nbytes());
+    return made;
   }
 
   c10::IValue host_list(const c10::IValue& list, bool writes) {
@@ -84,15 +86,20 @@ class HostArguments {
   uint64_t largest_ = 1;
 };
 
+at::Tensor give(const at::Tensor& tensor, int device) {
+  if (!tensor.defined()) return tensor;
+  at::Tensor made = tensor_from_cpu(tensor, device);
+  const BufferView view = buffer_of(storage_of(made));
+  if (view.buffer != nullptr) core_at(device).count_upload(*view.buffer, made.nbytes());
+  return made;
+}
+
 c10::IValue to_device(const c10::IValue& value, int device) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    return tensor.defined() ? tensor_from_cpu(tensor, device) : tensor;
-  }
+  if (value.isTensor()) return give(value.toTensor(), device);
   if (value.isTensorList()) {
     c10::List<at::Tensor> made;
     for (const c10::IValue& element : value.toListRef()) {
-      made.push_back(tensor_from_cpu(element.toTensor(), device));
+      made.push_back(give(element.toTensor(), device));
     }
     return made;
   }

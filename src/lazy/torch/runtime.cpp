@@ -11,6 +11,7 @@
 
 #include "base/knobs.h"
 #include "base/thread_slot.h"
+#include "device/target.h"
 #include "lazy/torch/execute.h"
 
 namespace neuron::lazy {
@@ -75,8 +76,12 @@ Core& start_core(int index) {
     start_compiler();
   }
   // Never deleted: tensors may outlive every exit handler.
+  const device::LogicalCore model = logical_core();
+  const auto given = static_cast<uint64_t>(knobs().hbm_bytes);
   auto* core = new Core(static_cast<uint16_t>(index),
-                        static_cast<uint64_t>(knobs().hbm_bytes), &find_executable);
+                        given != 0 ? given : model.hbm_bytes(), &find_executable);
+  core->set_logical_core(model);
+  if (knobs().dry) core->set_dry(true);
   core->set_compiler(the_compiler.load());
   core->queue().set_thread_scope(&run_in_lazy_executor_scope);
   cores[index].store(core);
@@ -88,6 +93,10 @@ Core& start_core(int index) {
 int device_count() noexcept {
   const std::string& visible = knobs().visible_cores;
   return visible.empty() ? static_cast<int>(knobs().num_cores) : count_visible(visible);
+}
+
+device::LogicalCore logical_core() {
+  return {&device::target_of(knobs().chip), static_cast<int>(knobs().cores_per_device)};
 }
 
 bool is_started() noexcept { return started.load(); }

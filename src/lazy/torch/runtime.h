@@ -11,6 +11,9 @@ namespace neuron::lazy {
 /// fork.
 int device_count() noexcept;
 
+/// What one device is on the simulated chip, by the knobs.
+device::LogicalCore logical_core();
+
 /// True once a core was used.
 bool is_started() noexcept;
 
@@ -31,6 +34,10 @@ Compiler* compiler() noexcept;
 
 /// Waits for all work of all started cores and raises the earliest stored error.
 void synchronize_all();
+
+/// Milliseconds of this machine's time between two events with timing, given as
+/// `torch.Event.event_id`; waits for both.
+double elapsed_wall_time(void* first, void* second);
 
 int current_device() noexcept;
 void set_current_device(int index);
