@@ -1,6 +1,8 @@
 #include "device/queue.h"
 
 #include <exception>
+#include <new>
+#include <string>
 
 #include "base/blocking.h"
 #include "base/check.h"
@@ -21,6 +23,20 @@ ErrorPtr inherited_error(const Program& program, std::span<const Access> accesse
 
 bool has_error(const Program& program, std::span<const Access> accesses) {
   return inherited_error(program, accesses) != nullptr;
+}
+
+// Whatever a kernel throws becomes its status: a worker must go on.
+template <class Run>
+Status run_safely(const Run& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kOutOfMemory,
+            "[execute] the host has no memory for the simulated device"};
+  } catch (const std::exception& error) {
+    return {ErrorKind::kRuntime,
+            std::string("[execute] a kernel threw an exception: ") + error.what()};
+  }
 }
 
 }  // namespace
@@ -125,7 +141,7 @@ Status Queue::run_part(Program& program, const Step& step,
   ErrorPtr inherited = inherited_error(program, accesses);
   Status status;
   if (inherited == nullptr) {
-    status = run();
+    status = run_safely(run);
     if (!status.is_ok()) {
       auto error = std::make_shared<Error>(*status.error());
       error->context = program.describe(step);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <new>
 #include <semaphore>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -325,6 +327,33 @@ TEST_F(QueueTest, ShuttingDownTwiceIsAsGoodAsOnce) {
   queue_.shut_down();
   queue_.shut_down();
   EXPECT_EQ(stream_.completed, 1u);
+}
+
+TEST_F(QueueTest, AKernelThatThrowsIsAFailureOfItsStep) {
+  queue_.submit(one_step(1, []() -> Status { throw std::runtime_error("oops"); }),
+                stream_);
+  bool ran = false;
+  queue_.submit(one_step(2,
+                         [&ran] {
+                           ran = true;
+                           return Status();
+                         }),
+                stream_);
+  queue_.wait(stream_, 2);
+  EXPECT_TRUE(ran);
+  const ErrorPtr error = queue_.take_error(stream_);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->kind, ErrorKind::kRuntime);
+  EXPECT_NE(error->message.find("oops"), std::string::npos);
+  EXPECT_EQ(error->context, "step 0");
+}
+
+TEST_F(QueueTest, AKernelThatFindsNoMemoryIsOutOfMemory) {
+  queue_.submit(one_step(1, []() -> Status { throw std::bad_alloc(); }), stream_);
+  queue_.wait(stream_, 1);
+  const ErrorPtr error = queue_.take_error(stream_);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->kind, ErrorKind::kOutOfMemory);
 }
 
 TEST_F(QueueTest, EveryProgramRunsInsideTheThreadScope) {
