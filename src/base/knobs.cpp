@@ -134,6 +134,14 @@ void parse(const char* env, const std::string& text, int64_t, int64_t, Chip& val
   } else {
     report.errors.push_back(refuse(env, text, "trn2, gen3, trn3 or gen4"));
   }
+void parse(const char* env, const std::string& text, int64_t, int64_t, NameList& value,
+           KnobReport& report) {
+  static const std::regex form("([A-Za-z0-9_:.]+(,[A-Za-z0-9_:.]+)*)?");
+  if (!std::regex_match(text, form)) {
+    report.errors.push_back(refuse(env, text, "names between commas, such as a,b"));
+    return;
+  }
+  value.text = text;
 }
 
 void parse(const char*, const std::string& text, int64_t, int64_t,
@@ -156,6 +164,7 @@ std::string show(bool value) { return value ? "1" : "0"; }
 std::string show(Chip value) { return value == Chip::kTrn3 ? "trn3" : "trn2"; }
 std::string show(int64_t value) { return std::to_string(value); }
 std::string show(const std::string& value) { return value; }
+std::string show(const NameList& value) { return value.text; }
 std::string show(const std::filesystem::path& value) { return value.string(); }
 
 struct State {

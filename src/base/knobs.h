@@ -10,6 +10,11 @@ namespace neuron {
 
 /// The chips that can be simulated.
 enum class Chip : uint8_t { kTrn2, kTrn3 };
+/// Words between commas.
+struct NameList {
+  std::string text;
+  NameList(const char* names) : text(names) {}  // NOLINT: a default of the table
+};
 
 /// Values of all knobs; one member per row of knobs.def.
 struct Knobs {
@@ -17,6 +22,7 @@ struct Knobs {
   using Int = int64_t;
   using Text = std::string;
   using Path = std::filesystem::path;
+  using Names = NameList;
 #define NEURON_KNOB(member, env, type, def, least, most, help) type member = def;
 #include "base/knobs.def"
 #undef NEURON_KNOB

@@ -162,6 +162,24 @@ void DiskCache::store(std::string_view key, const std::vector<char>& bytes) {
   if (!was_trimmed_ || stored_bytes_ > max_bytes_ / 8) trim();
 }
 
+std::vector<std::string> DiskCache::keys(size_t most) const {
+  std::vector<std::string> keys;
+  if (!is_private()) return keys;
+  std::error_code error;
+  for (fs::directory_iterator at(directory_, error), end;
+       !error && at != end && keys.size() < most; at.increment(error)) {
+    if (!ends_with(at->path(), kSuffix)) continue;
+    const std::vector<char> bytes = File(at->path(), O_RDONLY).read_all();
+    Header header;
+    if (bytes.size() < sizeof header) continue;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    if (header.key_size > bytes.size() - sizeof header) continue;
+    if (header.checksum != checksum_of(bytes)) continue;
+    keys.emplace_back(bytes.data() + sizeof header, header.key_size);
+  }
+  return keys;
+}
+
 void DiskCache::trim() {
   struct Entry {
     fs::file_time_type time;

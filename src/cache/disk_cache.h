@@ -26,6 +26,9 @@ class DiskCache {
   /// Stores atomically; readers see the whole entry or none.
   void store(std::string_view key, const std::vector<char>& bytes);
 
+  /// The keys of some of the entries, for reports: reads up to `most` files.
+  std::vector<std::string> keys(size_t most) const;
+
   /// Removes what was used least recently until three quarters of the room are in use, if
   /// it is full, and temporary files that a killed process left behind.
   void trim();

@@ -5,10 +5,10 @@ namespace neuron::cache {
 const device::Executable* ExecutableCache::find(const Key& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) {
-    ++misses_;
+    count(misses_);
     return nullptr;
   }
-  ++hits_;
+  count(hits_);
   return found->second;
 }
 

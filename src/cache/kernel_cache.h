@@ -37,6 +37,13 @@ class KernelCache {
   /// Forgets kernels that were not found since the last time, if there are too many.
   void trim();
 
+  /// For reports: visit(key) of every kernel; whether there is one of this key.
+  template <class Visit>
+  void for_each_key(const Visit& visit) const {
+    for (const auto& entry : entries_) visit(entry.first);
+  }
+  bool has(const Key& key) const { return entries_.count(key) > 0; }
+
   size_t size() const { return entries_.size(); }
   uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
   uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }

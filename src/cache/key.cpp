@@ -3,28 +3,10 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "cache/key_layout.h"
 
 namespace neuron::cache {
 namespace {
-
-// What the key holds of one operand.
-struct OperandKey {
-  uint16_t buffer;  // numbered by first use within the kernel
-  ir::DType dtype;
-  uint8_t rank;
-  uint8_t flags;
-  uint8_t padding = 0;
-};
-static_assert(sizeof(OperandKey) == 6);
-
-struct NodeKey {
-  ir::Op op;
-  uint8_t number_kinds;
-  // The same op may be recorded with a call object or without: other code runs.
-  bool has_call;
-  uint32_t num_operands;  // 0 where a call brings its own code
-};
-static_assert(sizeof(NodeKey) == 8);
 
 // Numbers buffers by first use.
 class FirstUse {
@@ -66,16 +48,15 @@ void make_key(const ir::Graph& graph, const ir::Node& node, Key& key) {
 }
 
 void make_key(const ir::PointwiseCode& code, Key& key) {
-  const uint16_t counts[4] = {static_cast<uint16_t>(code.sources.size()),
-                              static_cast<uint16_t>(code.instrs.size()),
-                              static_cast<uint16_t>(code.sinks.size()),
-                              code.num_registers};
+  const CodeKey counts{static_cast<uint16_t>(code.sources.size()),
+                       static_cast<uint16_t>(code.instrs.size()),
+                       static_cast<uint16_t>(code.sinks.size()), code.num_registers};
   const size_t sources = code.sources.size() * sizeof(ir::Source);
   const size_t instrs = code.instrs.size() * sizeof(ir::Instr);
   const size_t sinks = code.sinks.size() * sizeof(ir::Sink);
   key.bytes.resize(sizeof counts + sources + instrs + sinks);
   std::byte* at = key.bytes.data();
-  std::memcpy(at, counts, sizeof counts);
+  std::memcpy(at, &counts, sizeof counts);
   at += sizeof counts;
   if (sources != 0) std::memcpy(at, code.sources.data(), sources);
   if (instrs != 0) std::memcpy(at + sources, code.instrs.data(), instrs);

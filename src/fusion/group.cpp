@@ -31,6 +31,23 @@ int64_t end_of(const ir::Graph& graph, const ir::Operand& operand) {
   return operand.offset + (last + 1) * ir::itemsize_of(operand.dtype);
 }
 
+Space space_of(const ir::Graph& graph, const ir::Node& node) {
+  Space space;
+  bool is_dense = true;
+  const auto operands = graph.operands_of(node);
+  const auto sizes = graph.sizes_of(operands.back());
+  space.numel = 1;
+  for (const int64_t size : sizes) space.numel *= size;
+  for (const ir::Operand& operand : operands) {
+    is_dense = is_dense && (operand.is_contiguous() || operand.rank == 0);
+  }
+  if (!is_dense) {
+    space.rank = static_cast<int>(sizes.size());
+    space.sizes = sizes.data();
+  }
+  return space;
+}
+
 namespace {
 
 bool same_strides(const int64_t* a, const int64_t* b, int rank) {

@@ -100,6 +100,8 @@ class Group {
   std::vector<uint32_t> last_use_;  // per value: instruction
 };
 
+/// The iteration space of a pointwise node; its sizes are the graph's.
+Space space_of(const ir::Graph& graph, const ir::Node& node);
 /// The layout of an operand within a space; its strides are the graph's.
 ir::Layout layout_of(const ir::Operand& operand, const Space& space);
 /// Bytes [offset, end) that the operand may touch.

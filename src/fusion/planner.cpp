@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/bisect.h"
 #include "fusion/group.h"
 
 namespace neuron::fusion {
@@ -33,23 +34,6 @@ struct BufferState {
   int32_t reader = kNobody;  // kSeveral: ask the groups themselves
   uint32_t touches = 0;      // operands of the whole graph on it
 };
-
-Space space_of(const ir::Graph& graph, const ir::Node& node) {
-  Space space;
-  bool is_dense = true;
-  const auto operands = graph.operands_of(node);
-  const auto sizes = graph.sizes_of(operands.back());
-  space.numel = 1;
-  for (const int64_t size : sizes) space.numel *= size;
-  for (const ir::Operand& operand : operands) {
-    is_dense = is_dense && (operand.is_contiguous() || operand.rank == 0);
-  }
-  if (!is_dense) {
-    space.rank = static_cast<int>(sizes.size());
-    space.sizes = sizes.data();
-  }
-  return space;
-}
 
 }  // namespace
 
@@ -75,6 +59,7 @@ class Planner::State {
   const ir::Graph* graph_ = nullptr;
   std::span<const uint8_t> is_visible_;
   ir::Plan* plan_ = nullptr;
+  size_t max_nodes_ = SIZE_MAX;  // of a group; see BisectSwitches
   std::vector<BufferState> buffers_;
   std::vector<Group> groups_;
   std::vector<int32_t> free_;
@@ -94,6 +79,8 @@ void Planner::State::plan(const ir::Graph& graph, std::span<const uint8_t> is_vi
   graph_ = &graph;
   is_visible_ = is_visible;
   plan_ = &plan;
+  const int64_t most = bisect_switches().max_fused_ops.load(std::memory_order_relaxed);
+  max_nodes_ = most > 0 ? static_cast<size_t>(most) : SIZE_MAX;
   plan.kernels.clear();
   plan.nodes.clear();
   plan.accesses.clear();
@@ -149,6 +136,7 @@ void Planner::State::visit_pointwise(uint32_t index) {
 bool Planner::State::accepts(int32_t group, const ir::Node& node,
                              const Space& space) const {
   return groups_[group].fits(space) && groups_[group].has_room() &&
+         groups_[group].nodes().size() < max_nodes_ &&
          !groups_[group].collides(*graph_, node);
 }
 
@@ -161,7 +149,9 @@ int32_t Planner::State::group_of_inputs(const ir::Node& node, const Space& space
     if (!accepts(writer, node, space)) continue;
     if (group == kNobody) {
       group = writer;
-    } else if (groups_[group].can_take(groups_[writer])) {
+    } else if (groups_[group].can_take(groups_[writer]) &&
+               groups_[group].nodes().size() + groups_[writer].nodes().size() <
+                   max_nodes_) {
       merge(group, writer);
       if (!accepts(group, node, space)) return kNobody;
     }

@@ -5,18 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "base/notices.h"
 #include "fusion/codegen/run_compiled.h"
+#include "lazy/observe.h"
 
 namespace neuron::lazy {
 namespace {
 
 constexpr int kNice = 10;
 constexpr char kName[] = "neuron_kernel";
-// Optimised code gains under 7 % and takes twice as long.
-constexpr fusion::OptLevel kLevel = fusion::OptLevel::kNone;
 constexpr uint64_t kPointsOfUnit = 64;
 
 int64_t work_of(const ir::PointwiseKernel& kernel) {
@@ -70,10 +69,8 @@ void Compiler::run() {
   std::string reason;
   table_ = open_(reason);
   if (table_ == nullptr) {
-    std::fprintf(stderr,
-                 "[codegen] kernels are not compiled, and run slower: %s; set "
-                 "NEURON_COMPILE=0 to run without this warning\n",
-                 reason.c_str());
+    post_notice("[codegen] kernels are not compiled, and run slower: " + reason +
+                "; set NEURON_COMPILE=0 to run without this warning");
     is_off_.store(true, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     unfinished_.fetch_sub(waiting_.size(), std::memory_order_relaxed);
@@ -91,40 +88,59 @@ void Compiler::run() {
       job = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    const auto start = std::chrono::steady_clock::now();
     compile(job);
-    const auto time = std::chrono::steady_clock::now() - start;
-    nanoseconds_ += static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
     unfinished_.fetch_sub(1, std::memory_order_release);
   }
 }
 
 void Compiler::compile(Job& job) {
-  const std::vector<char> object = object_of(job);
-  std::string reason;
+  const auto start = std::chrono::steady_clock::now();
+  CompileEvent event;
+  const std::vector<char> object = object_of(job, event);
   auto compiled = std::make_shared<fusion::CompiledPointwise>();
-  if (!object.empty()) *compiled = fusion::load_by(*table_, object, kName, reason);
-  if (!*compiled) {
-    ++failures_;
-    return;
+  if (!object.empty()) {
+    *compiled = fusion::load_by(*table_, object, kName, event.failure);
   }
-  const void* code = compiled.get();
-  job.entry->owner = std::move(compiled);
-  job.entry->code.store(code, std::memory_order_release);
+  const bool is_there = static_cast<bool>(*compiled);
+  if (is_there) {
+    const void* code = compiled.get();
+    job.entry->owner = std::move(compiled);
+    job.entry->code.store(code, std::memory_order_release);
+  } else if (failures_++ == 0) {
+    post_notice(
+        "[codegen] a kernel was not compiled and stays interpreted, with the "
+        "same results: " +
+        event.failure + "; torch.neuron.compile_report() counts further failures");
+  }
+  const auto time = std::chrono::steady_clock::now() - start;
+  nanoseconds_ += static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+  if (!journal_wants(Topic::kCompile)) return;
+  event.num_instrs = job.code.instrs.size();
+  event.num_bytes = object.size();
+  event.milliseconds = std::chrono::duration<double, std::milli>(time).count();
+  event.level = static_cast<int>(kLevel);
+  if (!is_there && event.failure.empty()) event.failure = "no reason was given";
+  observe_compile(event);
 }
 
-std::vector<char> Compiler::object_of(const Job& job) {
+std::vector<char> Compiler::object_of(const Job& job, CompileEvent& event) {
+  if (fails_.load(std::memory_order_relaxed)) {
+    event.failure = "a test asked for a failure";
+    return {};
+  }
   const std::string key = target_ + job.key;
   if (disk_ != nullptr) {
-    if (auto object = disk_->find(key)) {
-      ++disk_hits_;
-      return std::move(*object);
+    auto object = disk_->find(key);
+    event.is_from_disk = object.has_value();
+    ++(event.is_from_disk ? disk_hits_ : disk_misses_);
+    if (journal_wants(Topic::kCache)) {
+      observe_disk_lookup(*disk_, key, event.is_from_disk);
     }
-    ++disk_misses_;
+    if (event.is_from_disk) return std::move(*object);
   }
-  std::string reason;
   ++compiles_;
-  std::vector<char> object = fusion::emit_by(*table_, job.code, kLevel, kName, reason);
+  std::vector<char> object =
+      fusion::emit_by(*table_, job.code, kLevel, kName, event.failure);
   if (disk_ != nullptr && !object.empty()) disk_->store(key, object);
   return object;
 }

@@ -5,6 +5,10 @@
 #include "base/blocking.h"
 #include "base/knobs.h"
 #include "device/timeline.h"
+#include "base/bisect.h"
+#include "base/blocking.h"
+#include "base/knobs.h"
+#include "lazy/observe.h"
 
 namespace neuron::lazy {
 namespace {
@@ -14,15 +18,20 @@ constexpr uint32_t kFirstLimit = 16;
 
 std::atomic<uint64_t> next_window{1};
 
-uint32_t first_limit() {
-  return std::min<uint32_t>(kFirstLimit, static_cast<uint32_t>(knobs().window_ops));
+// How many ops a window may ever hold.
+uint32_t last_limit() {
+  const int64_t most = bisect_switches().flush_every.load(std::memory_order_relaxed);
+  return static_cast<uint32_t>(most > 0 ? std::min(most, knobs().window_ops)
+                                        : knobs().window_ops);
 }
 
-// The host looked at something that the device made.
+uint32_t first_limit() { return std::min(kFirstLimit, last_limit()); }
+
+// The host looked at something that the device made, or what a window may hold changed.
 bool is_read(WindowEnd end) {
   return end == WindowEnd::kValueRead || end == WindowEnd::kSynchronize ||
          end == WindowEnd::kDataShape || end == WindowEnd::kNoShapeFunction ||
-         end == WindowEnd::kPointerTaken;
+         end == WindowEnd::kPointerTaken || end == WindowEnd::kModeSwitch;
 }
 
 std::string gib(uint64_t bytes) {
@@ -159,8 +168,7 @@ void Core::record(uint32_t stream_id, OpSpec op) {
   if (!modes().adaptive.load(std::memory_order_relaxed)) {
     flush_locked(stream, WindowEnd::kPlainEager, op.site);
   } else if (graph.nodes.size() >= stream.limit) {
-    stream.limit =
-        std::min<uint32_t>(stream.limit * 2, static_cast<uint32_t>(knobs().window_ops));
+    stream.limit = std::min(stream.limit * 2, last_limit());
     flush_locked(stream, WindowEnd::kSizeCap, op.site);
   }
 }
@@ -173,7 +181,8 @@ void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool wa
   program->stream = stream.id;
   program->sequence = stream.sequence++;
   stream.window = next_window.fetch_add(1, std::memory_order_relaxed);
-  stats_.count_end(end, site);
+  stats_.count_end(end, site, program->graph.nodes.size());
+  if (journal_wants(Topic::kWindows)) observe_window_end(*program, end, site);
   program->weight = static_cast<uint32_t>(program->graph.nodes.size());
   if (is_timed_) {
     program->is_timed = true;

@@ -86,6 +86,7 @@ class Core {
   void count_download(uint64_t bytes);
   /// The clock after all that was recorded; waits for it.
   device::ClockCounts clock();
+  const cache::ExecutableCache& executables() const { return road_.executables; }
 
   /// A buffer of `nbytes`; runs what is pending and retries when memory is short. Fails
   /// with kOutOfMemory, naming requested, used and free bytes.

@@ -3,9 +3,11 @@
 // Executable::run.
 #include "lazy/flush.h"
 
+#include "lazy/fault.h"
 #include "lazy/native.h"
 #include "lazy/native_rows.h"
 #include "lazy/work.h"
+#include "lazy/observe.h"
 
 namespace neuron::lazy {
 namespace {
@@ -18,6 +20,7 @@ const device::Executable* executable_for(const ir::Graph& graph, const ir::Plan&
   if (node.variant != 0) return &rows_executable();
   static thread_local cache::Key key;
   cache::make_key(graph, node, key);
+  if (journal_wants(Topic::kCache)) observe_lookup(road.executables, key);
   const device::Executable* executable = road.executables.find(key);
   if (executable == nullptr) {
     executable = road.find_executable(graph, node);
@@ -31,6 +34,7 @@ const cache::KernelEntry* entry_for(const ir::PointwiseKernel& kernel, Road& roa
   if (road.compiler == nullptr || !Compiler::can_gain(kernel)) return nullptr;
   static thread_local cache::Key key;
   cache::make_key(kernel.code, key);
+  if (journal_wants(Topic::kCache)) observe_lookup(road.kernels, key);
   const auto& entry = road.kernels.find_or_add(key);
   if (!entry->is_asked) road.compiler->count_run(entry, key, kernel);
   return entry.get();
@@ -91,6 +95,7 @@ void bind_releases(WindowProgram& program) {
 }  // namespace
 
 void prepare_program(WindowProgram& program, Road& road) {
+  if (has_fault()) break_nodes(program);
   program.is_visible.resize(program.buffers.size(), 1);
   road.planner.plan(program.graph, program.is_visible, program.plan);
   find_entries(program, road);
@@ -100,6 +105,8 @@ void prepare_program(WindowProgram& program, Road& road) {
   }
   bind_releases(program);
   if (program.is_timed) fill_work(program, road.sbuf_bytes);
+  if (has_fault()) break_steps(program);
+  if (journal_wants_any()) observe_plan(program);
 }
 
 }  // namespace neuron::lazy

@@ -2,17 +2,20 @@
 
 namespace neuron::lazy {
 
-void Stats::count_end(WindowEnd end, const Site& site) {
+void Stats::count_end(WindowEnd end, const Site& site, uint64_t ops) {
   ++windows_;
   ++ends_[static_cast<size_t>(end)];
-  ++lines_[Place{site.code, site.instruction, end}];
+  Counts& counts = lines_[Place{site.code, site.instruction, end}];
+  ++counts.windows;
+  counts.ops += ops;
 }
 
 std::vector<Stats::Line> Stats::lines() const {
   std::vector<Line> lines;
   lines.reserve(lines_.size());
-  for (const auto& [place, count] : lines_) {
-    lines.push_back({Site{place.code, place.instruction, 0}, place.end, count});
+  for (const auto& [place, counts] : lines_) {
+    const Site site{place.code, place.instruction, 0};
+    lines.push_back({site, place.end, counts.windows, counts.ops});
   }
   return lines;
 }

@@ -15,15 +15,17 @@ namespace neuron::lazy {
 /// What the recorder counts. Guarded by the recorder's lock.
 class Stats {
  public:
-  /// How often a window ended for one reason at one line of the user's program.
+  /// How often a window ended for one reason at one line of the user's program, and how
+  /// many ops these windows held.
   struct Line {
     Site site;
     WindowEnd end;
     uint64_t count;
+    uint64_t ops;
   };
 
   void count_op() { ++ops_; }
-  void count_end(WindowEnd end, const Site& site);
+  void count_end(WindowEnd end, const Site& site, uint64_t ops);
   void reset() { *this = Stats(); }
 
   uint64_t ops() const { return ops_; }
@@ -49,7 +51,11 @@ class Stats {
   uint64_t ops_ = 0;
   uint64_t windows_ = 0;
   std::array<uint64_t, static_cast<size_t>(WindowEnd::kCount)> ends_{};
-  tsl::robin_map<Place, uint64_t, PlaceHash> lines_;
+  struct Counts {
+    uint64_t windows = 0;
+    uint64_t ops = 0;
+  };
+  tsl::robin_map<Place, Counts, PlaceHash> lines_;
 };
 
 }  // namespace neuron::lazy

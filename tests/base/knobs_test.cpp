@@ -50,6 +50,15 @@ TEST(Knobs, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_EQ(knobs.hbm_bytes, 0);  // the chip's
 }
 
+TEST(Knobs, NamesAreWordsBetweenCommas) {
+  EXPECT_EQ(read({}).knobs.log.text, "");
+  EXPECT_EQ(read({"NEURON_LOG=windows,cache"}).knobs.log.text, "windows,cache");
+  EXPECT_EQ(read({"NEURON_DENY_OPS=aten::add,gelu"}).knobs.deny_ops.text,
+            "aten::add,gelu");
+  EXPECT_TRUE(has(error_of("NEURON_LOG=windows cache"), "names between commas"));
+  EXPECT_TRUE(has(error_of("NEURON_DENY_OPS=,add"), "names between commas"));
+}
+
 TEST(Knobs, GoodValuesAreTaken) {
   const Reading reading = read({"NEURON_ADAPTIVE_EAGER=1", "NEURON_WINDOW_OPS=32",
                                 "NEURON_RT_VISIBLE_CORES=0,2-3"});

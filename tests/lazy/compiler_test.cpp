@@ -9,6 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "base/notices.h"
+#include "lazy/journal.h"
+
 namespace neuron::lazy {
 namespace {
 
@@ -39,8 +42,8 @@ void* fake_load(const char*, size_t, const char*, void** handle,
 }
 void fake_unload(void*) { --fake.loads; }
 
-constexpr fusion::CodegenTable kFake{"fake", &fake_target, &fake_emit, &fake_load,
-                                     &fake_unload};
+constexpr fusion::CodegenTable kFake{"fake",     &fake_target, &fake_emit,
+                                     &fake_load, &fake_unload, nullptr};
 const fusion::CodegenTable* open_fake(std::string&) { return &kFake; }
 const fusion::CodegenTable* open_none(std::string& reason) {
   reason = "the test has no LLVM";
@@ -152,13 +155,41 @@ TEST_F(CompilerTest, AKernelThatCannotBeCompiledIsTriedOnce) {
 }
 
 TEST_F(CompilerTest, WithoutACodeGeneratorNothingIsAskedForAgain) {
-  testing::internal::CaptureStderr();
+  take_notices();
   Compiler compiler(&open_none, kRuns, nullptr);
   runs_until_asked(compiler, kernel_of(16, 1 << 24), 2);
   wait(compiler);
   EXPECT_EQ(runs_until_asked(compiler, kernel_of(17, 1 << 24), 20), 21);
-  const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find("the test has no LLVM"), std::string::npos) << text;
+  const auto texts = take_notices();
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_NE(texts[0].find("the test has no LLVM"), std::string::npos) << texts[0];
+}
+
+TEST_F(CompilerTest, TheFirstFailureIsANoticeAndNoOther) {
+  take_notices();
+  fake.emits_nothing = true;
+  Compiler compiler(&open_fake, kRuns, nullptr);
+  for (size_t n = 2; n < 5; ++n) {
+    runs_until_asked(compiler, kernel_of(n, 1 << 24), 2);
+    wait(compiler);
+  }
+  EXPECT_EQ(compiler.counts().failures, 3u);
+  EXPECT_EQ(take_notices().size(), 1u);
+}
+
+TEST_F(CompilerTest, WritesWhatItDidIntoTheJournal) {
+  JournalReader reader(1u << static_cast<int>(Topic::kCompile));
+  Compiler compiler(&open_fake, kRuns, nullptr);
+  runs_until_asked(compiler, kernel_of(16, 1 << 24), 2);
+  wait(compiler);
+  compiler.fail_on_purpose(true);
+  runs_until_asked(compiler, kernel_of(17, 1 << 24), 2);
+  wait(compiler);
+  const auto entries = reader.take();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_STREQ(entries[0]->event, "compiled");
+  EXPECT_STREQ(entries[1]->event, "failed");
+  EXPECT_EQ(std::get<int64_t>(entries[0]->values[0].second), 16);
 }
 
 TEST_F(CompilerTest, WhatWaitsIsBounded) {

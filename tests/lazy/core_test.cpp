@@ -5,7 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "base/bisect.h"
 #include "lazy/fake_core.h"
+#include "lazy/journal.h"
 
 namespace neuron::lazy {
 namespace {
@@ -53,6 +55,28 @@ TEST_F(CoreTest, TheCapDoublesUpToTheKnob) {
     EXPECT_EQ(windows(), ++expected) << limit;
   }
   EXPECT_EQ(ends(WindowEnd::kSizeCap), expected);
+}
+
+TEST_F(CoreTest, AWindowEndsAfterEveryNthOpWhenSoAsked) {
+  bisect_switches().flush_every = 3;
+  core_.flush_all(WindowEnd::kModeSwitch);
+  record_many(0, 9);
+  EXPECT_EQ(ends(WindowEnd::kSizeCap), 3u);
+  bisect_switches().flush_every = 0;
+  core_.flush_all(WindowEnd::kModeSwitch);
+  record_many(0, kFirstLimit - 1);
+  EXPECT_EQ(ends(WindowEnd::kSizeCap), 3u);
+}
+
+TEST_F(CoreTest, TheEndOfAWindowIsInTheJournal) {
+  record_many(0, 2);
+  JournalReader reader(1u << static_cast<int>(Topic::kWindows));
+  EXPECT_EQ(core_.synchronize(), nullptr);
+  const auto entries = reader.take();
+  ASSERT_EQ(entries.size(), 1u);
+  const auto& values = entries[0]->values;
+  EXPECT_EQ(std::get<std::string>(values[3].second), "synchronize");
+  EXPECT_EQ(std::get<int64_t>(values[5].second), 2);
 }
 
 TEST_F(CoreTest, TheCapStartsAgainAfterARead) {

@@ -21,13 +21,18 @@ std::vector<T> copy_of(const void* items, uint32_t count) {
   return std::vector<T>(first, first + count);
 }
 
+ir::PointwiseCode code_of(const CodegenCode& parts) {
+  ir::PointwiseCode code;
+  code.sources = copy_of<ir::Source>(parts.sources, parts.num_sources);
+  code.instrs = copy_of<ir::Instr>(parts.instrs, parts.num_instrs);
+  code.sinks = copy_of<ir::Sink>(parts.sinks, parts.num_sinks);
+  code.num_registers = static_cast<uint16_t>(parts.num_registers);
+  return code;
+}
+
 void emit(const CodegenCode* parts, int level, const char* name,
           const CodegenTaker* object, const CodegenTaker* reason) {
-  ir::PointwiseCode code;
-  code.sources = copy_of<ir::Source>(parts->sources, parts->num_sources);
-  code.instrs = copy_of<ir::Instr>(parts->instrs, parts->num_instrs);
-  code.sinks = copy_of<ir::Sink>(parts->sinks, parts->num_sinks);
-  code.num_registers = static_cast<uint16_t>(parts->num_registers);
+  const ir::PointwiseCode code = code_of(*parts);
   std::string why;
   const auto bytes = emit_object(code, static_cast<OptLevel>(level), name, &why);
   if (bytes.empty()) return give(*reason, why.data(), why.size());
@@ -50,7 +55,17 @@ void* load(const char* object, size_t size, const char* name, void** handle,
 
 void unload(void* handle) { delete static_cast<CompiledPointwise*>(handle); }
 
-constexpr CodegenTable kTable{kCodegenFingerprint, &target, &emit, &load, &unload};
+void print(const CodegenCode* parts, int level, CodegenText kind,
+           const CodegenTaker* text) {
+  const ir::PointwiseCode code = code_of(*parts);
+  const std::string made = kind == CodegenText::kLlvmIr
+                               ? llvm_text(code)
+                               : assembly_text(code, static_cast<OptLevel>(level));
+  give(*text, made.data(), made.size());
+}
+
+constexpr CodegenTable kTable{
+    kCodegenFingerprint, &target, &emit, &load, &unload, &print};
 
 }  // namespace
 }  // namespace neuron::fusion

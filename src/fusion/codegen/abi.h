@@ -25,6 +25,8 @@ struct CodegenTaker {
   void* context;
 };
 
+enum class CodegenText : int { kLlvmIr, kAssembly };
+
 /// What the module offers. Any thread, many at once; see codegen.h for the meaning.
 struct CodegenTable {
   /// A fingerprint of the sources; the host's must be the same.
@@ -37,6 +39,9 @@ struct CodegenTable {
   void* (*load)(const char* object, size_t size, const char* name, void** handle,
                 const CodegenTaker* reason);
   void (*unload)(void* handle);
+  /// The kernel as text, or a reason in parentheses.
+  void (*print)(const CodegenCode* code, int level, CodegenText kind,
+                const CodegenTaker* text);
 };
 
 /// The only symbol of the module: `const CodegenTable* neuron_codegen_table()`.

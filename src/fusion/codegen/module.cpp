@@ -32,6 +32,16 @@ std::string find_module() {
   return (fs::canonical(here, error).parent_path() / kFile).string();
 }
 
+CodegenCode parts_of(const ir::PointwiseCode& code) {
+  return {code.sources.data(),
+          code.instrs.data(),
+          code.sinks.data(),
+          static_cast<uint32_t>(code.sources.size()),
+          static_cast<uint32_t>(code.instrs.size()),
+          static_cast<uint32_t>(code.sinks.size()),
+          code.num_registers};
+}
+
 }  // namespace
 
 const CodegenTable* open_codegen(std::string& reason) {
@@ -50,13 +60,7 @@ const CodegenTable* open_codegen(std::string& reason) {
 
 std::vector<char> emit_by(const CodegenTable& table, const ir::PointwiseCode& code,
                           OptLevel level, const char* name, std::string& reason) {
-  const CodegenCode parts{code.sources.data(),
-                          code.instrs.data(),
-                          code.sinks.data(),
-                          static_cast<uint32_t>(code.sources.size()),
-                          static_cast<uint32_t>(code.instrs.size()),
-                          static_cast<uint32_t>(code.sinks.size()),
-                          code.num_registers};
+  const CodegenCode parts = parts_of(code);
   std::vector<char> object;
   const CodegenTaker take_object{&keep_bytes, &object};
   const CodegenTaker take_reason{&keep_text, &reason};
@@ -72,6 +76,15 @@ CompiledPointwise load_by(const CodegenTable& table, const std::vector<char>& ob
   if (address == nullptr) return {};
   return {reinterpret_cast<KernelFn>(address),
           std::shared_ptr<void>(handle, table.unload)};
+}
+
+std::string text_by(const CodegenTable& table, const ir::PointwiseCode& code,
+                    OptLevel level, CodegenText kind) {
+  const CodegenCode parts = parts_of(code);
+  std::string text;
+  const CodegenTaker take_text{&keep_text, &text};
+  table.print(&parts, static_cast<int>(level), kind, &take_text);
+  return text;
 }
 
 }  // namespace neuron::fusion

@@ -20,4 +20,8 @@ std::vector<char> emit_by(const CodegenTable& table, const ir::PointwiseCode& co
 CompiledPointwise load_by(const CodegenTable& table, const std::vector<char>& object,
                           const char* name, std::string& reason);
 
+/// llvm_text and assembly_text of codegen.h by way of a table.
+std::string text_by(const CodegenTable& table, const ir::PointwiseCode& code,
+                    OptLevel level, CodegenText kind);
+
 }  // namespace neuron::fusion
