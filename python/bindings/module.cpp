@@ -11,6 +11,7 @@
 #include "bindings/backward.h"
 #include "bindings/clock.h"
 #include "bindings/memory.h"
+#include "bindings/explain.h"
 #include "bindings/shapes.h"
 #include "bindings/site.h"
 #include "lazy/torch/generator.h"
@@ -25,7 +26,7 @@ namespace {
 // Counters of all cores together.
 py::dict window_report() {
   uint64_t ops = 0, windows = 0;
-  py::dict ends, lines, host_ops;
+  py::dict ends, lines, line_ops, host_ops;
   constexpr int kEnds = static_cast<int>(lazy::WindowEnd::kCount);
   uint64_t counts[kEnds] = {};
   std::vector<lazy::Stats::Line> all_lines;
@@ -44,13 +45,17 @@ py::dict window_report() {
     ends[lazy::window_end_name(end)] = counts[i];
   }
   // Several instructions may stand on one line.
-  std::map<std::pair<std::string, lazy::WindowEnd>, uint64_t> by_place;
+  std::map<std::pair<std::string, lazy::WindowEnd>, std::pair<uint64_t, uint64_t>>
+      by_place;
   for (const auto& line : all_lines) {
-    by_place[{neuron::describe_site(line.site), line.end}] += line.count;
+    auto& [windows, recorded] = by_place[{neuron::describe_site(line.site), line.end}];
+    windows += line.count;
+    recorded += line.ops;
   }
-  for (const auto& [key, count] : by_place) {
-    const auto& [place, end] = key;
-    lines[py::str(place + " " + lazy::window_end_name(end))] = count;
+  for (const auto& [key, counts] : by_place) {
+    const py::str name(key.first + " " + lazy::window_end_name(key.second));
+    lines[name] = counts.first;
+    line_ops[name] = counts.second;
   }
   for (const auto& [name, count] : lazy::executed_ops(/*on_host=*/true)) {
     host_ops[py::str(name)] = count;
@@ -60,17 +65,20 @@ py::dict window_report() {
   report["ops"] = ops;
   report["ends"] = ends;
   report["lines"] = lines;
+  report["line_ops"] = line_ops;
   report["host_ops"] = host_ops;
   return report;
 }
 
 // Kernels of all cores, and what the compiler did.
 py::dict compile_report() {
-  uint64_t hits = 0, misses = 0;
+  uint64_t hits = 0, misses = 0, executable_hits = 0, executable_misses = 0;
   for (int i = 0; lazy::is_started() && i < lazy::device_count(); ++i) {
     const neuron::cache::KernelCache& cache = lazy::core_at(i).kernels();
     hits += cache.hits();
     misses += cache.misses();
+    executable_hits += lazy::core_at(i).executables().hits();
+    executable_misses += lazy::core_at(i).executables().misses();
   }
   const lazy::Compiler* compiler = lazy::compiler();
   const lazy::CompileCounts counts =
@@ -78,6 +86,8 @@ py::dict compile_report() {
   py::dict report;
   report["kernel_hits"] = hits;
   report["kernel_misses"] = misses;
+  report["executable_hits"] = executable_hits;
+  report["executable_misses"] = executable_misses;
   report["compiles"] = counts.compiles;
   report["failures"] = counts.failures;
   report["disk_hits"] = counts.disk_hits;
@@ -148,10 +158,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("in_bad_fork", &lazy::in_bad_fork);
   m.def("knob_errors", [] { return neuron::knob_report().errors; });
   m.def("knob_warnings", [] { return neuron::knob_report().warnings; });
-  m.def(
-      "synchronize",
-      [](int device) { lazy::raise_error(lazy::core_at(device).synchronize()); },
-      py::arg("device") = -1, Released());
+  m.def("synchronize", torch::wrap_pybind_function_no_gil([](int device) {
+          lazy::raise_error(lazy::core_at(device).synchronize());
+        }),
+        py::arg("device") = -1);
   m.def("set_adaptive_eager", &set_adaptive, Released());
   m.def("is_adaptive_eager", &is_adaptive);
   m.def("set_launch_blocking", [](bool enabled) {
@@ -190,4 +200,5 @@ PYBIND11_MODULE(_C, m) {
   neuron::bindings::add_clock_functions(m);
   neuron::bindings::add_memory_functions(m);
   neuron::bindings::add_shape_functions(m);
+  neuron::bindings::add_explanations(m);
 }

@@ -54,6 +54,18 @@ try:
         dry_run,
         elapsed_wall_time,
         time_step,
+    from ._bisect import (
+        get_denied_ops,
+        get_flush_every,
+        get_max_fused_ops,
+        set_denied_ops,
+        set_flush_every,
+        set_max_fused_ops,
+    )
+    from ._compare import (
+        Comparison,
+        Difference,
+        compare,
     )
     from ._device import (
         DeviceProperties,
@@ -71,6 +83,18 @@ try:
         set_device,
         synchronize,
     )
+    from ._explain import (
+        CapturedKernel,
+        CapturedWindow,
+        Explanation,
+        capture_windows,
+        explain,
+    )
+    from ._log import (
+        flush_log,
+        get_log,
+        set_log,
+    )
     from ._memory import (
         empty_cache,
         max_memory_allocated,
@@ -87,10 +111,13 @@ try:
     )
     from ._modes import (
         adaptive_eager,
+        get_sync_debug_mode,
         is_adaptive_eager,
         is_launch_blocking,
         set_adaptive_eager,
         set_launch_blocking,
+        set_sync_debug_mode,
+        sync_debug_mode,
     )
     from ._random import (
         get_rng_state,
@@ -122,7 +149,7 @@ try:
     )
 
     _registration.register()
-    for text in _C.knob_warnings():
+    for text in _C.knob_warnings() + _registration.apply_knobs():
         _warn(text)
 except Exception as failure:
     if not _loaded_by_torch:
@@ -130,15 +157,22 @@ except Exception as failure:
     _failure = failure
 
 __all__ = [
+    "CapturedKernel",
+    "CapturedWindow",
+    "Comparison",
     "DeviceProperties",
+    "Difference",
     "Event",
     "StepTime",
+    "Explanation",
     "Stream",
     "StreamContext",
     "WindowReport",
     "adaptive_eager",
+    "capture_windows",
     "clear_op_tracking",
     "clock_figures",
+    "compare",
     "current_device",
     "current_stream",
     "default_stream",
@@ -149,13 +183,20 @@ __all__ = [
     "dry_run",
     "elapsed_wall_time",
     "empty_cache",
+    "explain",
+    "flush_log",
+    "get_denied_ops",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
     "get_executed_ops",
     "get_fallback_ops",
+    "get_flush_every",
+    "get_log",
+    "get_max_fused_ops",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
     "init",
     "initial_seed",
     "is_adaptive_eager",
@@ -180,12 +221,18 @@ __all__ = [
     "seed",
     "seed_all",
     "set_adaptive_eager",
+    "set_denied_ops",
     "set_device",
+    "set_flush_every",
     "set_launch_blocking",
+    "set_log",
+    "set_max_fused_ops",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
+    "sync_debug_mode",
     "synchronize",
     "time_step",
     "window_report",

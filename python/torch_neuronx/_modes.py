@@ -76,3 +76,53 @@ def is_lean_autograd() -> bool:
     True
     """
     return _C.is_lean_autograd()
+_SYNC_DEBUG_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(mode: int | str) -> None:
+    """What to do where Python waits for the device without a call of `synchronize`.
+
+    "default" (0): nothing. "warn" (1): a warning that names the line. "error" (2): an
+    exception instead of the wait. At start: `NEURON_SYNC_DEBUG_MODE`.
+
+    >>> torch.neuron.set_sync_debug_mode("warn"); torch.neuron.get_sync_debug_mode()
+    1
+    >>> torch.neuron.set_sync_debug_mode(0)
+    """
+    if isinstance(mode, str) and mode in _SYNC_DEBUG_MODES:
+        mode = _SYNC_DEBUG_MODES.index(mode)
+    if mode not in (0, 1, 2):
+        raise ValueError(
+            f"[set_sync_debug_mode] no such mode: got {mode!r}, expected one of "
+            f"{', '.join(map(repr, _SYNC_DEBUG_MODES))}, 0, 1, 2"
+        )
+    _C.set_sync_debug_mode(mode)
+
+
+def get_sync_debug_mode() -> int:
+    """The mode as a number: 0 default, 1 warn, 2 error.
+
+    >>> torch.neuron.get_sync_debug_mode()
+    0
+    """
+    return _C.sync_debug_mode()
+
+
+class sync_debug_mode(ContextDecorator):
+    """Sets the mode at once; as a context or decorator, until its end.
+
+    >>> with torch.neuron.sync_debug_mode("error"): torch.neuron.get_sync_debug_mode()
+    2
+    """
+
+    def __init__(self, mode: int | str) -> None:
+        self._before = _C.sync_debug_mode()
+        self.mode = mode
+        set_sync_debug_mode(mode)
+
+    def __enter__(self) -> "sync_debug_mode":
+        set_sync_debug_mode(self.mode)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        set_sync_debug_mode(self._before)

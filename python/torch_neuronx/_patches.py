@@ -1,6 +1,7 @@
 """What has to be changed in PyTorch 2.13 itself, each with its reason."""
 
 import atexit
+import sys
 import threading
 import time
 from enum import IntEnum
@@ -90,3 +91,5 @@ def _shut_down() -> None:
         return
     time.sleep(_GRACE_SECONDS)
     _C.shutdown()
+    for text in _C.take_notices():  # nobody has read a value since
+        print(text, file=sys.stderr)

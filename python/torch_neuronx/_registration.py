@@ -9,7 +9,13 @@ if not torch.__version__.startswith(_TORCH + "."):
         f"expected {_TORCH}.*; install torch=={_TORCH}.0"
     )
 
-from . import _patches, neuron  # noqa: E402  (the extension must not be loaded before)
+from . import (  # noqa: E402  (the extension must not be loaded before)
+    _C,
+    _bisect,
+    _log,
+    _patches,
+    neuron,
+)
 
 _QUANTIZED = [torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4]
 
@@ -28,3 +34,23 @@ def register() -> None:
         for_storage=True, unsupported_dtype=_QUANTIZED
     )
     _patches.apply()
+
+
+def apply_knobs() -> list[str]:
+    """Switches on what the environment asks of Python; returns what was wrong with it.
+
+    >>> apply_knobs()
+    []
+    """
+    values = {row[0]: row[2] for row in _C.knobs()}
+    wrong = []
+    for set_knob, value in (
+        (_log.set_log, values["log"]),
+        (_bisect.set_denied_ops, values["deny_ops"]),
+    ):
+        try:
+            if value:
+                set_knob(value)
+        except ValueError as error:
+            wrong.append(str(error).splitlines()[0])
+    return wrong

@@ -1,5 +1,6 @@
 """What ran where, and why windows ended."""
 
+import json
 from typing import Any
 
 from . import _C
@@ -45,12 +46,29 @@ class WindowReport(dict[str, Any]):
     Keys: `windows`, `ops`, `ends` {reason: count}, `lines` {"file:line reason": count},
     `host_ops` {op: count}, `backward` (passes that ran `lean`, their `lean_nodes`, and
     `original` {why PyTorch's engine ran it: count}). As text it is a table.
+    `line_ops` (the ops of these windows), `host_ops` {op: count}. As text it is a table.
 
     >>> print(WindowReport(windows=1, ops=2, ends={}, lines={}, host_ops={}))
     windows 1, ops recorded 2 (2.0 per window)
     """
 
     def __str__(self) -> str:
+        return self.text()
+
+    def json(self, indent: int | None = None) -> str:
+        """The report as JSON.
+
+        >>> WindowReport(windows=1).json()
+        '{"windows": 1}'
+        """
+        return json.dumps(self, indent=indent)
+
+    def text(self, with_lines: bool = True) -> str:
+        """The report as a table; `with_lines`: with lines and host ops.
+
+        >>> WindowReport(windows=1, ops=2, ends={}).text(with_lines=False)
+        'windows 1, ops recorded 2 (2.0 per window)'
+        """
         windows, ops = self["windows"], self["ops"]
         mean = f"{ops / windows:.1f}" if windows else "none"
         out = [f"windows {windows}, ops recorded {ops} ({mean} per window)"]
@@ -59,6 +77,8 @@ class WindowReport(dict[str, Any]):
             help_of = dict(_C.window_ends())
             width = max(len(reason) for reason, _ in ends)
             out += [f"{n:>10}  {why:{width}}  {help_of.get(why, '')}" for why, n in ends]
+        if not with_lines:
+            return "\n".join(out)
         lines = _most(self["lines"])
         lines = [row for row in lines if not row[0].endswith(_ENDS_OF_EVERY_OP)]
         if lines:
@@ -103,6 +123,7 @@ def compile_report() -> dict[str, float]:
     """What became of kernels that were large enough to be compiled, since the start.
 
     `kernel_hits` and `kernel_misses`: runs of kernels seen before, and seen first;
+    `executable_hits` and `executable_misses`: the same of what is not fused;
     `compiles`, `failures` and `seconds` of the compiling thread, and how many kernels
     are `waiting` for it; `disk_hits` and `disk_misses` of the cache on disk.
 

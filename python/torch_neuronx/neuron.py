@@ -17,6 +17,18 @@ from ._clock import (
     dry_run,
     elapsed_wall_time,
     time_step,
+from ._bisect import (
+    get_denied_ops,
+    get_flush_every,
+    get_max_fused_ops,
+    set_denied_ops,
+    set_flush_every,
+    set_max_fused_ops,
+)
+from ._compare import (
+    Comparison,
+    Difference,
+    compare,
 )
 from ._device import (
     DeviceProperties,
@@ -38,6 +50,18 @@ from ._device import (
     set_device,
     synchronize,
 )
+from ._explain import (
+    CapturedKernel,
+    CapturedWindow,
+    Explanation,
+    capture_windows,
+    explain,
+)
+from ._log import (
+    flush_log,
+    get_log,
+    set_log,
+)
 from ._memory import (
     empty_cache,
     max_memory_allocated,
@@ -54,12 +78,15 @@ from ._memory import (
 )
 from ._modes import (
     adaptive_eager,
+    get_sync_debug_mode,
     is_adaptive_eager,
     is_launch_blocking,
     is_lean_autograd,
     set_adaptive_eager,
     set_launch_blocking,
     set_lean_autograd,
+    set_sync_debug_mode,
+    sync_debug_mode,
 )
 from ._random import (
     get_rng_state,
@@ -92,9 +119,14 @@ from ._streams import (
 )
 
 __all__ = [
+    "CapturedKernel",
+    "CapturedWindow",
+    "Comparison",
     "DeviceProperties",
+    "Difference",
     "Event",
     "StepTime",
+    "Explanation",
     "Stream",
     "StreamContext",
     "WindowReport",
@@ -102,8 +134,10 @@ __all__ = [
     "_is_in_bad_fork",
     "_lazy_init",
     "adaptive_eager",
+    "capture_windows",
     "clear_op_tracking",
     "clock_figures",
+    "compare",
     "compile_report",
     "current_device",
     "current_stream",
@@ -116,14 +150,21 @@ __all__ = [
     "dry_run",
     "elapsed_wall_time",
     "empty_cache",
+    "explain",
+    "flush_log",
     "get_amp_supported_dtype",
+    "get_denied_ops",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
     "get_executed_ops",
     "get_fallback_ops",
+    "get_flush_every",
+    "get_log",
+    "get_max_fused_ops",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
     "init",
     "initial_seed",
     "is_adaptive_eager",
@@ -149,13 +190,19 @@ __all__ = [
     "seed",
     "seed_all",
     "set_adaptive_eager",
+    "set_denied_ops",
     "set_device",
+    "set_flush_every",
     "set_launch_blocking",
     "set_lean_autograd",
+    "set_log",
+    "set_max_fused_ops",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
+    "sync_debug_mode",
     "synchronize",
     "time_step",
     "window_report",

@@ -17,6 +17,8 @@
 #include "base/check.h"
 #include "base/thread_slot.h"
 #include "device/memory.h"
+#include "fusion/kernels/matmul.h"
+#include "lazy/observe.h"
 
 extern "C" int mkl_serv_cbwr_set(int) __attribute__((weak));
 extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
@@ -143,12 +145,18 @@ Status run_call(const device::Executable&, device::Program& program,
                 const device::Step& step) {
   auto& window = static_cast<WindowProgram&>(program);
   const ir::Node& node = window.graph.nodes[step.node];
+  const bool is_observed = journal_wants(Topic::kFallback);
+  const auto start = is_observed ? std::chrono::steady_clock::now()
+                                 : std::chrono::steady_clock::time_point();
   try {
     enter_lazy_scope();
     StepTensors tensors(window, node);
     static_cast<TorchCall*>(window.graph.calls[node.call - 1].get())->execute(tensors);
   } catch (...) {
     return status_of_current_exception();
+  }
+  if (is_observed) {
+    observe_call(window, node, std::chrono::steady_clock::now() - start);
   }
   return {};
 }

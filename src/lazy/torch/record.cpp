@@ -10,6 +10,7 @@
 #include "lazy/torch/aten_call.h"
 #include "lazy/torch/generator.h"
 #include "lazy/torch/runtime.h"
+#include "lazy/torch/sync_debug.h"
 #include "lazy/torch/tensors.h"
 
 namespace neuron::lazy {
@@ -426,7 +427,10 @@ void record_recipe(const Recipe& recipe, torch::jit::Stack* stack) {
   BoxedRecorder(recipe, stack).run();
 }
 
-at::Tensor read_tensor(const at::Tensor& tensor, WindowEnd end) {
+namespace {
+
+// The bytes of `tensor` once they are written.
+at::Tensor alias_when_written(const at::Tensor& tensor, WindowEnd end) {
   const BufferView view = buffer_of(storage_of(tensor));
   if (view.buffer == nullptr || tensor.numel() == 0) {
     return at::empty_strided(tensor.sizes(), tensor.strides(),
@@ -444,12 +448,22 @@ at::Tensor read_tensor(const at::Tensor& tensor, WindowEnd end) {
   return alias;
 }
 
+}  // namespace
+
+at::Tensor read_tensor(const at::Tensor& tensor, WindowEnd end) {
+  const BufferView view = buffer_of(storage_of(tensor));
+  if (view.buffer != nullptr && tensor.numel() > 0) note_sync(*view.buffer, end);
+  return alias_when_written(tensor, end);
+}
+
 at::Tensor write_tensor(const at::Tensor& tensor, WindowEnd end) {
   const BufferView view = buffer_of(storage_of(tensor));
   if (view.buffer != nullptr) {
-    core_at(view.buffer->device_index).wait_for_use(*view.buffer, end);
+    Core& core = core_at(view.buffer->device_index);
+    if (!core.is_idle(*view.buffer)) note_sync(*view.buffer, end);
+    core.wait_for_use(*view.buffer, end);
   }
-  return read_tensor(tensor, end);
+  return alias_when_written(tensor, end);
 }
 
 at::Tensor tensor_from_cpu(at::Tensor cpu, int device) {

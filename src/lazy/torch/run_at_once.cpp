@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 
+#include "lazy/observe.h"
 #include "lazy/torch/aten_call.h"
 #include "lazy/torch/generator.h"
 #include "lazy/torch/runtime.h"
@@ -118,7 +119,12 @@ void run_at_once(const Recipe& recipe, torch::jit::Stack* stack) {
     HostArguments host(recipe, args);
     results = host.make();
     device = host.device();
+    const auto start = std::chrono::steady_clock::now();
     run_in_executor_scope([&] { recipe.call(&results); });
+    if (journal_wants(Topic::kFallback)) {
+      observe_call_at_once(recipe.name, recipe.track->is_host, capture_site(),
+                           std::chrono::steady_clock::now() - start);
+    }
   }
   torch::jit::Stack returned;
   for (size_t i = 0; i < recipe.returns.size(); ++i) {

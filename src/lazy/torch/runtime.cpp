@@ -10,9 +10,11 @@
 #include <mutex>
 
 #include "base/knobs.h"
+#include "base/notices.h"
 #include "base/thread_slot.h"
 #include "device/target.h"
 #include "lazy/torch/execute.h"
+#include "lazy/torch/warn.h"
 
 namespace neuron::lazy {
 namespace {
@@ -86,6 +88,12 @@ Core& start_core(int index) {
   core->queue().set_thread_scope(&run_in_lazy_executor_scope);
   cores[index].store(core);
   return *core;
+}
+
+void give_notices() {
+  for (std::string& text : take_notices()) {
+    warn_at(capture_site(), std::move(text));
+  }
 }
 
 }  // namespace
@@ -163,6 +171,7 @@ c10::Device resolve_device(c10::Device device) {
 }
 
 void raise_error(const ErrorPtr& error) {
+  if (C10_UNLIKELY(has_notices())) give_notices();
   if (error == nullptr) return;
   const std::string text = error->context.empty()
                                ? error->message

@@ -47,7 +47,8 @@ void set_current_stream(int index, uint32_t stream);
 /// The device with its index filled in; raises for other device types and bad indices.
 c10::Device resolve_device(c10::Device device);
 
-/// Raises the Python exception that belongs to `error`; returns when it is nullptr.
+/// Raises the Python exception that belongs to `error`; returns when it is nullptr. Warns
+/// of what other threads had to say.
 void raise_error(const ErrorPtr& error);
 void raise_if_failed(const Status& status);
 

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "lazy/observe.h"
 #include "lazy/torch/execute.h"
 #include "lazy/torch/shape.h"
 
@@ -51,6 +52,7 @@ c10::OperatorHandle find_op(const char* name) {
 // Runs tasks 0 to count - 1 on all cores, each with one library thread, and raises the
 // failure of the first task that failed.
 void run_tasks(int64_t count, const std::function<void(int64_t)>& task) {
+  note_blocks(count);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     run_in_executor_scope([&] {

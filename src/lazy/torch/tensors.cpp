@@ -5,6 +5,7 @@
 
 #include "base/thread_slot.h"
 #include "lazy/torch/runtime.h"
+#include "lazy/torch/sync_debug.h"
 
 namespace neuron::lazy {
 namespace {
@@ -19,6 +20,7 @@ void materialize(c10::StorageImpl* storage) {
   if (inferring > 0 || in_bad_fork()) return;
   const BufferView view = buffer_of(storage);
   if (view.buffer == nullptr) return;
+  note_sync(*view.buffer, WindowEnd::kPointerTaken);
   core_at(view.buffer->device_index).wait_for_use(*view.buffer, WindowEnd::kPointerTaken);
 }
 
