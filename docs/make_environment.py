@@ -18,9 +18,9 @@ HEAD = """\
 
 All of them are read once, when the extension is loaded; a later change of `os.environ`
 does nothing. A value that is not allowed is refused by name, with what is allowed. An
-unknown variable of ours gets a warning with the nearest known name. `NEURON_SIM_*`,
-`NEURON_STRICT`, `NEURON_WINDOW_OPS` and `NEURON_ADAPTIVE_EAGER` are our own names, the
-others are those of AWS's TorchNeuron.
+unknown variable of ours gets a warning with the nearest known name. `NEURON_RT_*`,
+`NEURON_LAUNCH_BLOCKING` and `TORCH_NEURONX_*` are names of AWS's TorchNeuron, the
+others are our own.
 
 | Variable | Default | Meaning |
 |---|---|---|

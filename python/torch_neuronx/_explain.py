@@ -10,6 +10,7 @@ from ._report import WindowReport, compile_report
 
 _TOPICS = ["windows", "fusion", "cache", "compile", "fallback"]
 _MOST_ROWS = 20
+_WIDTH_OF_OPS = 60  # Python lines stand behind; longer ops push theirs to the right
 
 
 class Explanation(dict[str, Any]):
@@ -313,7 +314,7 @@ class CapturedWindow:
         True
         """
         ops = self._ir.splitlines()
-        width = max(map(len, ops), default=0)
+        width = min(max(map(len, ops), default=0), _WIDTH_OF_OPS)
         return "".join(
             f"{op:{width}}  # {line.splitlines()[0]}\n"
             for op, line in zip(ops, self.lines, strict=True)

@@ -8,6 +8,7 @@ frequent (cache hits, library calls) DEBUG. Lines of Python become text on that 
 
 import atexit
 import logging
+import os
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +22,7 @@ _parent = logging.getLogger("torch_neuronx")
 _lock = threading.RLock()
 _reader: Any = None
 _thread: threading.Thread | None = None
+_topics: tuple[str, ...] = ()
 
 
 class _DefaultHandler(logging.StreamHandler):  # type: ignore[type-arg]
@@ -39,7 +41,7 @@ def set_log(topics: str | Iterable[str] = ()) -> None:
     >>> torch.neuron.set_log(); torch.neuron.get_log()
     ()
     """
-    global _reader, _thread, _topics
+    global _topics
     names = topics.split(",") if isinstance(topics, str) else list(topics)
     names = list(TOPICS) if names == ["all"] else [name for name in names if name]
     if unknown := [name for name in names if name not in TOPICS]:
@@ -56,16 +58,26 @@ def set_log(topics: str | Iterable[str] = ()) -> None:
         handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
         _parent.addHandler(handler)
         atexit.register(_close)
+        os.register_at_fork(after_in_child=_start_again)
     if _parent.level == logging.NOTSET:
         _parent.setLevel(logging.INFO)
-    _reader = _C.JournalReader(names)
+    _start()
+
+
+def _start() -> None:
+    global _reader, _thread
+    _reader = _C.JournalReader(list(_topics))
     _thread = threading.Thread(
         target=_deliver_until_closed, args=(_reader,), name="neuron-log", daemon=True
     )
     _thread.start()
 
 
-_topics: tuple[str, ...] = ()
+def _start_again() -> None:
+    """In a forked child, where the helper thread is gone."""
+    if _reader is not None and not _C.in_bad_fork():
+        _close()
+        _start()
 
 
 def get_log() -> tuple[str, ...]:

@@ -123,20 +123,20 @@ std::string code_difference(const Key& key, const Key& nearest) {
   Parts a(key), b(nearest);
   const auto mine = a.take<CodeKey>();
   const auto theirs = b.take<CodeKey>();
-  if (mine.num_instrs != theirs.num_instrs) {
-    return against("number of instructions", mine.num_instrs, theirs.num_instrs);
-  }
   if (mine.num_sources != theirs.num_sources) {
     return against("number of inputs", mine.num_sources, theirs.num_sources);
   }
+  std::string found = compare_all<ir::Source>("source", mine.num_sources, a, b);
+  if (!found.empty()) return found;
+  if (mine.num_instrs != theirs.num_instrs) {
+    return against("number of instructions", mine.num_instrs, theirs.num_instrs);
+  }
+  found = compare_all<ir::Instr>("instruction", mine.num_instrs, a, b);
+  if (!found.empty()) return found;
   if (mine.num_sinks != theirs.num_sinks) {
     return against("number of outputs", mine.num_sinks, theirs.num_sinks);
   }
-  std::string found = compare_all<ir::Source>("source", mine.num_sources, a, b);
-  const std::string instr = compare_all<ir::Instr>("instruction", mine.num_instrs, a, b);
-  if (found.empty()) found = instr;
-  const std::string sink = compare_all<ir::Sink>("output", mine.num_sinks, a, b);
-  if (found.empty()) found = sink;
+  found = compare_all<ir::Sink>("output", mine.num_sinks, a, b);
   return found.empty() ? "number of registers" : found;
 }
 

@@ -1,5 +1,7 @@
 #include "lazy/journal.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -26,10 +28,19 @@ std::atomic<uint32_t> journal_topics{0};
 
 const char* topic_name(Topic topic) { return kNames[static_cast<int>(topic)]; }
 
-JournalReader::JournalReader(uint32_t topics) : topics_(topics) {
+JournalReader::JournalReader(uint32_t topics)
+    : topics_(topics),
+      process_(::getpid()),
+      changed_(std::make_unique<std::condition_variable>()) {
   const std::lock_guard lock(the_journal().mutex);
   the_journal().readers.push_back(this);
   journal_topics.fetch_or(topics, std::memory_order_relaxed);
+}
+
+JournalReader::~JournalReader() {
+  close();
+  // In a child the thread that waited is gone, and destroying would wait for it.
+  if (::getpid() != process_) static_cast<void>(changed_.release());
 }
 
 void JournalReader::close() {
@@ -43,7 +54,7 @@ void JournalReader::close() {
     for (const JournalReader* reader : readers) topics |= reader->topics_;
     journal_topics.store(topics, std::memory_order_relaxed);
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 std::vector<JournalEntryPtr> JournalReader::take() {
@@ -55,7 +66,7 @@ std::vector<JournalEntryPtr> JournalReader::take() {
 
 bool JournalReader::wait() {
   std::unique_lock lock(the_journal().mutex);
-  changed_.wait(lock, [this] { return !is_open_ || !entries_.empty(); });
+  changed_->wait(lock, [this] { return !is_open_ || !entries_.empty(); });
   return !entries_.empty();
 }
 
@@ -75,7 +86,7 @@ void write_journal(JournalEntry entry) {
       continue;
     }
     reader->entries_.push_back(shared);
-    reader->changed_.notify_one();
+    reader->changed_->notify_one();
   }
 }
 

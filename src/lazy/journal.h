@@ -45,12 +45,13 @@ struct JournalEntry {
 };
 using JournalEntryPtr = std::shared_ptr<const JournalEntry>;
 
-/// Gets the entries of some topics from its making on. Thread-safe.
+/// Gets the entries of some topics from its making on. Thread-safe. In a forked child it
+/// may be closed and destroyed, and nothing else.
 class JournalReader {
  public:
   /// Bit i of `topics`: Topic(i).
   explicit JournalReader(uint32_t topics);
-  ~JournalReader() { close(); }
+  ~JournalReader();
   JournalReader(const JournalReader&) = delete;
   JournalReader& operator=(const JournalReader&) = delete;
 
@@ -68,7 +69,8 @@ class JournalReader {
   static constexpr size_t kMaxEntries = 1 << 17;
 
   const uint32_t topics_;
-  std::condition_variable changed_;
+  const int process_;
+  std::unique_ptr<std::condition_variable> changed_;
   std::deque<JournalEntryPtr> entries_;  // this and the rest under the journal's mutex
   bool is_open_ = true;
   uint64_t num_lost_ = 0;

@@ -270,6 +270,18 @@ class TestLog:
         done = run_adaptive("import torch", NEURON_LOG="everything")
         assert "no such topic: got 'everything'" in done.stderr
 
+    def test_a_forked_child_logs_too_and_ends(self):
+        source = """
+import os, sys, torch
+pid = os.fork()
+torch.ones(3, device="neuron").add(pid == 0).tolist()
+torch.neuron.flush_log()
+if pid:
+    sys.exit(os.waitpid(pid, 0)[1])
+"""
+        done = run_adaptive(source, NEURON_LOG="windows")
+        assert done.stderr.count("by value-read") == 2
+
     def test_threads_that_log_while_others_record_do_no_harm(self):
         source = """
 import threading, torch
@@ -587,3 +599,12 @@ class TestCompare:
 
         found = torch.neuron.compare(sign, torch.zeros(2, device=DUT))
         assert not found
+
+
+def test_the_example_runs():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "examples", "explain.py")) as source:
+        done = run_script(source.read(), env={"TORCH_NEURONX_NEFF_DISABLE_CACHE": "1"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    for part in ("kernels of several ops", "[sync] Python waits", "the same bits in"):
+        assert part in done.stdout
