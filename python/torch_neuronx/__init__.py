@@ -47,13 +47,6 @@ try:
     import torch  # noqa: F401
 
     from . import _C, _registration
-    from ._clock import (
-        StepTime,
-        clock_figures,
-        device_time,
-        dry_run,
-        elapsed_wall_time,
-        time_step,
     from ._bisect import (
         get_denied_ops,
         get_flush_every,
@@ -61,6 +54,14 @@ try:
         set_denied_ops,
         set_flush_every,
         set_max_fused_ops,
+    )
+    from ._clock import (
+        StepTime,
+        clock_figures,
+        device_time,
+        dry_run,
+        elapsed_wall_time,
+        time_step,
     )
     from ._compare import (
         Comparison,
@@ -163,8 +164,8 @@ __all__ = [
     "DeviceProperties",
     "Difference",
     "Event",
-    "StepTime",
     "Explanation",
+    "StepTime",
     "Stream",
     "StreamContext",
     "WindowReport",

@@ -388,4 +388,3 @@ class capture_windows:
             if entry["event"] == "captured":
                 end = ends.get(tuple(entry[key] for key in place), {})
                 self._windows.append(CapturedWindow(entry, end))
-

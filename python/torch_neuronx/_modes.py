@@ -76,6 +76,8 @@ def is_lean_autograd() -> bool:
     True
     """
     return _C.is_lean_autograd()
+
+
 _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
 

@@ -44,9 +44,9 @@ class WindowReport(dict[str, Any]):
     """Windows, recorded ops, why windows ended, at which lines, and ops run on the host.
 
     Keys: `windows`, `ops`, `ends` {reason: count}, `lines` {"file:line reason": count},
-    `host_ops` {op: count}, `backward` (passes that ran `lean`, their `lean_nodes`, and
-    `original` {why PyTorch's engine ran it: count}). As text it is a table.
-    `line_ops` (the ops of these windows), `host_ops` {op: count}. As text it is a table.
+    `line_ops` (the ops of these windows), `host_ops` {op: count}, `backward` (passes that
+    ran `lean`, their `lean_nodes`, and `original` {why PyTorch's engine ran it: count}).
+    As text it is a table.
 
     >>> print(WindowReport(windows=1, ops=2, ends={}, lines={}, host_ops={}))
     windows 1, ops recorded 2 (2.0 per window)

@@ -10,13 +10,6 @@ import torch
 from torch import _utils as _utils  # `torch.load` reads torch.neuron._utils
 
 from . import _C
-from ._clock import (
-    StepTime,
-    clock_figures,
-    device_time,
-    dry_run,
-    elapsed_wall_time,
-    time_step,
 from ._bisect import (
     get_denied_ops,
     get_flush_every,
@@ -24,6 +17,14 @@ from ._bisect import (
     set_denied_ops,
     set_flush_every,
     set_max_fused_ops,
+)
+from ._clock import (
+    StepTime,
+    clock_figures,
+    device_time,
+    dry_run,
+    elapsed_wall_time,
+    time_step,
 )
 from ._compare import (
     Comparison,
@@ -125,8 +126,8 @@ __all__ = [
     "DeviceProperties",
     "Difference",
     "Event",
-    "StepTime",
     "Explanation",
+    "StepTime",
     "Stream",
     "StreamContext",
     "WindowReport",

@@ -134,6 +134,8 @@ void parse(const char* env, const std::string& text, int64_t, int64_t, Chip& val
   } else {
     report.errors.push_back(refuse(env, text, "trn2, gen3, trn3 or gen4"));
   }
+}
+
 void parse(const char* env, const std::string& text, int64_t, int64_t, NameList& value,
            KnobReport& report) {
   static const std::regex form("([A-Za-z0-9_:.]+(,[A-Za-z0-9_:.]+)*)?");

@@ -10,6 +10,7 @@ namespace neuron {
 
 /// The chips that can be simulated.
 enum class Chip : uint8_t { kTrn2, kTrn3 };
+
 /// Words between commas.
 struct NameList {
   std::string text;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "base/blocking.h"
-#include "base/knobs.h"
-#include "device/timeline.h"
 #include "base/bisect.h"
 #include "base/blocking.h"
 #include "base/knobs.h"
+#include "device/timeline.h"
 #include "lazy/observe.h"
 
 namespace neuron::lazy {

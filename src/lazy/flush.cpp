@@ -6,8 +6,8 @@
 #include "lazy/fault.h"
 #include "lazy/native.h"
 #include "lazy/native_rows.h"
-#include "lazy/work.h"
 #include "lazy/observe.h"
+#include "lazy/work.h"
 
 namespace neuron::lazy {
 namespace {

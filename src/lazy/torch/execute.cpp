@@ -17,7 +17,6 @@
 #include "base/check.h"
 #include "base/thread_slot.h"
 #include "device/memory.h"
-#include "fusion/kernels/matmul.h"
 #include "lazy/observe.h"
 
 extern "C" int mkl_serv_cbwr_set(int) __attribute__((weak));

@@ -7,7 +7,6 @@
 #include <ATen/ops/sum.h>
 
 #include <array>
-#include <limits>
 
 #include "ir/native.h"
 #include "lazy/torch/autograd_node.h"
@@ -35,9 +34,7 @@ MatrixRef columns_of(const Tensor& tensor) {
 
 bool is_dense_matrix(const Tensor& tensor, const Tensor& like) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  // The library counts in 32 bits.
   return is_matrix_operand(tensor) && impl->is_contiguous() && impl->dim() >= 2 &&
-         impl->numel() <= std::numeric_limits<int>::max() &&
          impl->dtype() == like.dtype() && impl->device() == like.device();
 }
 
