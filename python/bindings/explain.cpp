@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include <functional>
+
 #include "base/bisect.h"
 #include "base/notices.h"
 #include "lazy/capture.h"
@@ -19,8 +21,13 @@ namespace {
 
 using Released = py::call_guard<py::gil_scoped_release>;
 
+// The line alone, without the stack that errors show.
+std::string line_of(const Site& site) {
+  return describe_site({site.code, site.instruction, 0});
+}
+
 py::object value_of(const lazy::JournalEntry::Value& value) {
-  if (const auto* site = std::get_if<Site>(&value)) return py::str(describe_site(*site));
+  if (const auto* site = std::get_if<Site>(&value)) return py::str(line_of(*site));
   if (const auto* text = std::get_if<std::string>(&value)) return py::str(*text);
   if (const auto* real = std::get_if<double>(&value)) return py::float_(*real);
   return py::int_(std::get<int64_t>(value));
@@ -37,7 +44,7 @@ py::dict kernel_of(const lazy::CapturedKernel& kernel) {
 
 py::dict window_of(const lazy::CapturedWindow& window) {
   py::list lines, kernels;
-  for (const Site& site : window.sites) lines.append(describe_site(site));
+  for (const Site& site : window.sites) lines.append(line_of(site));
   for (const lazy::CapturedKernel& kernel : window.kernels) {
     kernels.append(kernel_of(kernel));
   }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _C
-from ._report import WindowReport, compile_report
+from ._report import ENDS_OF_EVERY_OP, WindowReport, compile_report
 
 _TOPICS = ["windows", "fusion", "cache", "compile", "fallback"]
 _MOST_ROWS = 20
@@ -73,8 +73,8 @@ def explain() -> Explanation:
 
     >>> with torch_neuronx.explain() as why:
     ...     _ = (torch.ones(4, device="neuron") * 2).sum().item()
-    >>> why["windows"][-1]["reason"]
-    'synchronize'
+    >>> why["report"]["ops"]
+    3
     """
     return Explanation()
 
@@ -159,6 +159,7 @@ def _window_lines(rows: list[dict[str, Any]]) -> list[str]:
         ops = f"{least}" if least == most else f"{least} to {most}"
         return f"{row['reason']} at {row['line']}, {ops} ops"
 
+    rows = [row for row in rows if row["reason"] not in ENDS_OF_EVERY_OP]
     return _rows("where windows ended", rows, show)
 
 

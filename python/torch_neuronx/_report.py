@@ -37,7 +37,7 @@ def _per_call(counts: list[tuple[str, int]]) -> list[str]:
 
 
 # Reasons that say something about the mode, nothing about a line.
-_ENDS_OF_EVERY_OP = ("plain-eager", "launch-blocking")
+ENDS_OF_EVERY_OP = ("plain-eager", "launch-blocking")
 
 
 class WindowReport(dict[str, Any]):
@@ -80,7 +80,7 @@ class WindowReport(dict[str, Any]):
         if not with_lines:
             return "\n".join(out)
         lines = _most(self["lines"])
-        lines = [row for row in lines if not row[0].endswith(_ENDS_OF_EVERY_OP)]
+        lines = [row for row in lines if not row[0].endswith(ENDS_OF_EVERY_OP)]
         if lines:
             out.append("lines that ended most windows")
             out += [f"{count:>10}  {line}" for line, count in lines[:10]]
