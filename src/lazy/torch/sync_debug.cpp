@@ -16,6 +16,7 @@ std::atomic<SyncDebug>& sync_debug_mode() {
 
 void note_sync(const device::Buffer& buffer, WindowEnd end) {
   const SyncDebug mode = sync_debug_mode().load(std::memory_order_relaxed);
+  // Read without the recorder's lock: what this thread has recorded it sees.
   if (C10_LIKELY(mode == SyncDebug::kDefault) || buffer.last_use == 0) return;
   const Site site = capture_site();
   std::string text = "[sync] Python waits for the device at " + describe_site(site) +
