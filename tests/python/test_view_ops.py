@@ -112,7 +112,10 @@ def test_messages(name):
         with pytest.raises((RuntimeError, IndexError, ValueError)) as error:
             BAD[name](base(device))
         # A message may name the type of the tensor, such as torch.FloatTensor{[2, 3, 4]}.
-        errors[device] = (type(error.value), re.sub(r"\(\w[\w.]*\{", "({", str(error.value)))
+        errors[device] = (
+            type(error.value),
+            re.sub(r"\(\w[\w.]*\{", "({", str(error.value)),
+        )
     assert errors["neuron"] == errors["cpu"]
 
 
