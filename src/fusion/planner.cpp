@@ -10,6 +10,7 @@
 //     elements in the same order, or lie apart, or are only read.
 //  4. A node joins the group that makes its inputs; else one that reads the same buffers;
 //     else, if small, the last open group of its size.
+//  5. A timed event closes every group: it stands behind all that was recorded before it.
 #include "fusion/planner.h"
 
 #include <algorithm>
@@ -101,6 +102,9 @@ void Planner::State::plan(const ir::Graph& graph, std::span<const uint8_t> is_vi
 
 void Planner::State::visit_other(uint32_t index) {
   const ir::Node& node = graph_->nodes[index];
+  if (node.op == ir::Op::kRecordEvent) {  // law 5
+    while (!open_.empty()) close(open_.front());
+  }
   close_conflicts(node, kNobody);
   ir::Kernel& kernel = plan_->kernels.emplace_back();
   kernel.first_node = static_cast<uint32_t>(plan_->nodes.size());

@@ -7,9 +7,9 @@
 
 namespace neuron::lazy {
 
-/// Fills `work` of every step, and the program's signature and number of ops, from its graph and plan. On
-/// the executing thread; tens of ns per step. `sbuf_bytes`: what stays on the chip from
-/// one step to the next.
+/// Fills `work` of every step, and the program's signature and number of ops, from its
+/// graph and plan. On the executing thread; tens of ns per step. `sbuf_bytes`: what stays
+/// on the chip from one step to the next.
 void fill_work(WindowProgram& program, uint64_t sbuf_bytes);
 
 }  // namespace neuron::lazy

@@ -95,6 +95,17 @@ TEST(Planner, AnIndependentHostOpDoesNotEndAGroup) {
   EXPECT_EQ(planned.plan.kernels[1].num_nodes, 2u);
 }
 
+TEST(Planner, AnEventStandsBehindWhatWasRecordedBeforeIt) {
+  ir::Graph graph;
+  add_pointwise(graph, Code::kExp, {{0}, {1}});
+  add_node(graph, Op::kRecordEvent, {}, "record_event");
+  add_pointwise(graph, Code::kNeg, {{1}, {2}});
+  const Planned planned(graph);
+  ASSERT_EQ(planned.plan.kernels.size(), 3u);
+  EXPECT_TRUE(planned.plan.kernels[0].is_pointwise());
+  EXPECT_FALSE(planned.plan.kernels[1].is_pointwise());
+}
+
 TEST(Planner, AHostOpThatOverwritesAnInputWaitsForTheGroup) {
   ir::Graph graph;
   add_pointwise(graph, Code::kExp, {{0}, {1}});
