@@ -55,14 +55,18 @@ OPS = {name: getattr(torch, name) for name in UNARY} | {
     "layer_norm two": lambda t: F.layer_norm(t.view(2, 2, 6), (2, 6), t[:2], t[2:]),
 }
 
+# PyTorch's own second gradient of a layer norm fails where there is a bias and no weight.
+FIRST_ORDER_ONLY = {"layer_norm bias"}
 
-def run(f, start, device):
+
+def run(name, start, device):
+    f = OPS[name]
     t = start.to(device).requires_grad_()
     out = f(t)
     scale = torch.arange(1, out.numel() + 1, device=device).reshape(out.shape)
     (first,) = torch.autograd.grad((out * out * scale).sum(), t, create_graph=True)
     second = None
-    if first.requires_grad:
+    if first.requires_grad and name not in FIRST_ORDER_ONLY:
         (second,) = torch.autograd.grad((first**2).sum(), t, allow_unused=True)
     saved = sorted(name for name in dir(out.grad_fn) if name.startswith("_saved"))
     values = [v if v is None else v.detach().cpu() for v in (out, first, second)]
@@ -75,8 +79,8 @@ def test_node_and_gradients(name, dtype):
     start = (
         torch.rand(4, 6, dtype=dtype, generator=torch.Generator().manual_seed(3)) + 0.1
     )
-    node, saved, wanted = run(OPS[name], start, "cpu")
-    ours, our_saved, values = run(OPS[name], start, "neuron")
+    node, saved, wanted = run(name, start, "cpu")
+    ours, our_saved, values = run(name, start, "neuron")
     assert (ours, our_saved) == (node, saved)
     for value, want in zip(values, wanted, strict=True):
         assert (value is None) == (want is None)

@@ -104,12 +104,20 @@ LEFT_OUT = ("aten.addr.default", "aten.convolution_backward.default")
 
 #: C++ names of the dtypes that the binding reports.
 DTYPE_NAMES = {
-    "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32,
-    "Long": torch.int64, "UInt64": torch.uint64,
-    "Half": torch.float16, "Float": torch.float32,
-    "Double": torch.float64, "ComplexHalf": torch.complex32,
-    "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128,
-    "Bool": torch.bool, "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "UInt64": torch.uint64,
+    "Half": torch.float16,
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "ComplexHalf": torch.complex32,
+    "ComplexFloat": torch.complex64,
+    "ComplexDouble": torch.complex128,
+    "Bool": torch.bool,
+    "BFloat16": torch.bfloat16,
 }
 
 
