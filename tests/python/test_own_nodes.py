@@ -149,3 +149,46 @@ def test_wrong_shapes_keep_their_messages():
             F.layer_norm(x, (4,))
         with pytest.raises(IndexError, match="Dimension out of range"):
             F.softmax(x, 5)
+
+
+CATS = {
+    "first": lambda t: torch.cat([t, t + 1]),
+    "last": lambda t: torch.cat([t, t[:, :2].contiguous(), t * 2], -1),
+    "one": lambda t: torch.cat([t]),
+    "strided": lambda t: torch.cat([t.t(), t.t()], 1),
+    "empty part": lambda t: torch.cat([t[:0], t]),
+    "legacy empty": lambda t: torch.cat([torch.empty(0, device=t.device), t]),
+    "mixed types": lambda t: torch.cat([t, t.double(), t.to(torch.int32)]),
+    "of views": lambda t: torch.cat([t[1], t[0], t[3]]),
+    "stack": lambda t: torch.stack([t, t + 1], 1),
+    "three dimensions": lambda t: torch.cat([t.view(2, 2, 6), t.view(2, 2, 6)], 1),
+    "many": lambda t: torch.cat([t + i for i in range(70)]),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", CATS)
+def test_cat(name, grad):
+    found = {}
+    for device in ("cpu", "neuron"):
+        t = torch.arange(24.0).view(4, 6).to(device).requires_grad_(grad)
+        out = CATS[name](t)
+        found[device] = [out.detach().cpu()]
+        if grad:
+            scale = torch.arange(out.numel(), device=device).view(out.shape)
+            found[device] += [
+                g.cpu() for g in torch.autograd.grad((out * scale).sum(), t)
+            ]
+        t.detach().add_(1)  # the output is a copy
+        found[device].append(out.detach().cpu())
+    for ours, wanted in zip(found["neuron"], found["cpu"], strict=True):
+        assert ours.dtype == wanted.dtype
+        torch.testing.assert_close(ours, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8, torch.bfloat16])
+def test_cat_of_types(dtype):
+    t = torch.tensor([[0, 1], [1, 0]]).to(dtype)
+    ours = torch.cat([t.to("neuron"), t.to("neuron")], 1)
+    assert ours.dtype == dtype
+    assert torch.equal(ours.cpu(), torch.cat([t, t], 1))

@@ -43,6 +43,8 @@ void register_matmul_ops(Registrar& m);
 void register_linear_op(Registrar& m);
 /// The backward of softmax and layer norm.
 void register_norm_ops(Registrar& m);
+/// Concatenation.
+void register_cat_op(Registrar& m);
 /// Attention and recurrent cells.
 void register_library_ops(Registrar& m);
 
