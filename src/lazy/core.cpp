@@ -25,11 +25,11 @@ uint32_t last_limit() {
 
 uint32_t first_limit() { return std::min(kFirstLimit, last_limit()); }
 
-// The host looked at something that the device made, or what a window may hold changed.
+// The host looked at something that the device made.
 bool is_read(WindowEnd end) {
   return end == WindowEnd::kValueRead || end == WindowEnd::kSynchronize ||
          end == WindowEnd::kDataShape || end == WindowEnd::kNoShapeFunction ||
-         end == WindowEnd::kPointerTaken || end == WindowEnd::kModeSwitch;
+         end == WindowEnd::kPointerTaken;
 }
 
 std::string gib(uint64_t bytes) {
@@ -173,6 +173,8 @@ void Core::record(uint32_t stream_id, OpSpec op) {
 
 void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool waits) {
   if (is_read(end)) stream.limit = first_limit();
+  // What a window may hold may have changed.
+  if (end == WindowEnd::kModeSwitch) stream.limit = std::min(stream.limit, last_limit());
   if (stream.is_empty()) return;
   WindowProgramPtr program = std::move(stream.program);
   program->close();
