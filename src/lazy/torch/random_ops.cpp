@@ -7,11 +7,14 @@
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_dropout_backward.h>
 
 #include <cmath>
 #include <limits>
 
+#include "base/parallel.h"
 #include "base/philox.h"
+#include "fusion/kernels/random.h"
 #include "lazy/torch/generator.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/register.h"
@@ -23,6 +26,9 @@ namespace {
 using at::Generator;
 using at::Tensor;
 using Draw = NeuronGenerator::Draw;
+
+// Elements of a piece of parallel work, which starts at an even element.
+constexpr int64_t kGrain = 8192;
 
 // The words of logical element i: two 32-bit words each.
 struct Words {
@@ -58,9 +64,22 @@ void fill(const Tensor& out, Value value) {
   const bool direct = out.is_contiguous() && out.scalar_type() == dtype;
   Tensor values = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(dtype));
   T* data = values.mutable_data_ptr<T>();
-  for (int64_t i = 0; i < count; ++i)
-    data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
+    }
+  });
   if (!direct) out.copy_(values);
+}
+
+// Sets elements to whether their uniform number is at least p.
+void fill_mask(const Tensor& mask, const Draw& draw, double p) {
+  Tensor values = mask.is_contiguous() ? mask : at::empty(mask.sizes(), at::kBool);
+  auto* data = static_cast<uint8_t*>(values.mutable_data_ptr());
+  parallel_for(mask.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    fusion::random_mask(draw.seed, draw.offset, begin, end - begin, p, data + begin);
+  });
+  if (!mask.is_contiguous()) mask.copy_(values);
 }
 
 template <class Value>
@@ -193,10 +212,9 @@ struct BernoulliScalarKernel {
                   std::optional<Generator> generator) const {
     record_draw("aten::bernoulli_", self, generator,
                 [=](const Tensor& out, const Draw& draw) {
-                  fill<float>(out, [&](uint64_t i) {
-                    const Words words = words_at(draw, i);
-                    return uniform_double(words.first, words.second) < p ? 1.0f : 0.0f;
-                  });
+                  const Tensor failed = at::empty(out.sizes(), at::kBool);
+                  fill_mask(failed, draw, p);
+                  out.copy_(failed.logical_not_());
                 });
   }
 };
@@ -356,27 +374,18 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
               p);
   Tensor mask = at::empty_like(input, at::TensorOptions().dtype(at::kBool));
-  Tensor output = at::empty_like(input);
-  if (input.numel() == 0) return {output, mask};
+  if (input.numel() == 0) return {at::empty_like(input), mask};
   static OpTrack& track = track_op("aten::native_dropout");
   if (!train.value_or(true)) {
-    output.copy_(input);
     mask.fill_(true);
-    return {output, mask};
+    return {input.clone(), mask};
   }
   const Draw draw =
       draw_from({}, input.device().index(), static_cast<uint64_t>(input.numel()));
-  record_native(track, ir::Op::kNativeDropout, {input}, {}, {output, mask},
-                [draw, p](StepTensors& t) {
-                  const Tensor mask = t.tensor(2);
-                  fill<bool>(mask, [&](uint64_t i) {
-                    const Words words = words_at(draw, i);
-                    return uniform_double(words.first, words.second) >= p;
-                  });
-                  const double scale = p == 1 ? 0.0 : 1.0 / (1.0 - p);
-                  t.tensor(1).copy_(t.tensor(0).mul(mask).mul_(scale));
-                });
-  return {output, mask};
+  record_native(track, ir::Op::kNativeDropout, {}, {}, {mask},
+                [draw, p](StepTensors& t) { fill_mask(t.tensor(0), draw, p); });
+  const double scale = p == 1 ? 0.0 : 1.0 / (1.0 - p);
+  return {at::native_dropout_backward(input, mask, scale), mask};
 }
 
 }  // namespace
