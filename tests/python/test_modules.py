@@ -99,3 +99,25 @@ def test_rnn_moves_with_its_flat_weights():
     want = net(inp(5, 2, 3))[0]
     got = net.to(DUT)(inp(5, 2, 3).to(DUT))[0]
     torch.testing.assert_close(got.cpu(), want)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_encoder_in_inference(norm_first, activation, is_padded):
+    """PyTorch's fused path for whole layers, with a batch of unequal lengths too."""
+    torch.manual_seed(1)
+    layer = torch.nn.TransformerEncoderLayer(
+        32, 4, 64, batch_first=True, norm_first=norm_first, activation=activation
+    )
+    encoder = torch.nn.TransformerEncoder(layer, 2).eval()
+    x = torch.randn(3, 7, 32)
+    padding = torch.zeros(3, 7, dtype=torch.bool)
+    padding[1, 5:] = is_padded
+    mask = padding if is_padded else None
+    with torch.inference_mode():
+        wanted = encoder(x, src_key_padding_mask=mask)
+        encoder.to("neuron")
+        mask = padding.to("neuron") if is_padded else None
+        ours = encoder(x.to("neuron"), src_key_padding_mask=mask).cpu()
+    torch.testing.assert_close(ours[~padding], wanted[~padding])

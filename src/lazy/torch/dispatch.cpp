@@ -31,6 +31,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   register_linear_op(m);
   register_norm_ops(m);
   register_cat_op(m);
+  register_encoder_op(m);
   register_random_ops(m);
   register_library_ops(m);
   register_boxed_ops(m);

@@ -45,6 +45,8 @@ void register_linear_op(Registrar& m);
 void register_norm_ops(Registrar& m);
 /// Concatenation.
 void register_cat_op(Registrar& m);
+/// Layers of encoders.
+void register_encoder_op(Registrar& m);
 /// Attention and recurrent cells.
 void register_library_ops(Registrar& m);
 
