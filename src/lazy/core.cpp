@@ -173,8 +173,10 @@ void Core::record(uint32_t stream_id, OpSpec op) {
 
 void Core::flush_locked(Stream& stream, WindowEnd end, const Site& site, bool waits) {
   if (is_read(end)) stream.limit = first_limit();
-  // What a window may hold may have changed.
-  if (end == WindowEnd::kModeSwitch) stream.limit = std::min(stream.limit, last_limit());
+  if (end == WindowEnd::kModeSwitch) {
+    // What a window may hold may have changed; what it has grown to stays.
+    stream.limit = std::clamp(stream.limit, first_limit(), last_limit());
+  }
   if (stream.is_empty()) return;
   WindowProgramPtr program = std::move(stream.program);
   program->close();
