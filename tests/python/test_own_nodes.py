@@ -192,3 +192,16 @@ def test_cat_of_types(dtype):
     ours = torch.cat([t.to("neuron"), t.to("neuron")], 1)
     assert ours.dtype == dtype
     assert torch.equal(ours.cpu(), torch.cat([t, t], 1))
+
+
+@pytest.mark.parametrize(
+    ("input_shape", "grad_shape", "weight_shape"),
+    [((4, 7), (5, 3), (2, 9)), ((4, 7), (4, 5), (6, 7)), ((4, 7), (3, 5), (5, 7))],
+)
+def test_backward_of_linear_refuses_what_does_not_fit(
+    input_shape, grad_shape, weight_shape
+):
+    tensors = [torch.ones(s, device="neuron") for s in (input_shape, grad_shape)]
+    weight = torch.ones(weight_shape, device="neuron")
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        torch.ops.aten.linear_backward(*tensors, weight, [True, True, True])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import torch_neuronx
 from device_under_test import DUT, KIND, only_neuron
 
 pytestmark = [only_neuron, pytest.mark.usefixtures("mode")]
@@ -220,3 +221,30 @@ def test_checkpoint_state_of_a_process_is_complete():
     first = draw()
     torch.neuron.set_rng_state_all(states)
     assert torch.equal(draw().cpu(), first.cpu())
+
+
+@pytest.mark.parametrize("count", [3, 33330, 50001, 66662])
+def test_numbers_do_not_depend_on_threads(count):
+    """Sizes whose halves are odd: pieces of parallel work may start anywhere."""
+
+    def draw_all():
+        torch.manual_seed(3)
+        t = torch.ones(count, device=DUT)
+        drawn = [
+            torch.nn.functional.dropout(t, 0.5),
+            torch.empty_like(t).bernoulli_(0.3),
+            torch.rand_like(t),
+            torch.randn_like(t),
+        ]
+        return [d.cpu() for d in drawn]
+
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch_neuronx._C._set_num_threads(threads)
+            found.append(draw_all())
+    finally:
+        torch_neuronx._C._set_num_threads(0)
+    for other in found[1:]:
+        for ours, wanted in zip(other, found[0], strict=True):
+            assert torch.equal(ours, wanted)

@@ -68,10 +68,10 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor& input, const Tensor& weigh
       make_node<torch::autograd::generated::LinearBackward0>(input, weight, bias);
   if (node == nullptr) return forward(input, weight, bias);
   if (node->should_compute_output(0)) {
-    node->weight_ = torch::autograd::SavedVariable(weight, /*is_output=*/false);
+    node->weight_ = saved_input(weight);
   }
   if (node->should_compute_output(1)) {
-    node->input_ = torch::autograd::SavedVariable(input, /*is_output=*/false);
+    node->input_ = saved_input(input);
   }
   Tensor out = forward(input, weight, bias);
   torch::autograd::set_history(out, node);
@@ -109,16 +109,25 @@ Tensor sum_of_rows(const Tensor& grad) {
   return out;
 }
 
-bool is_native_backward(const Tensor& input, const Tensor& grad, const Tensor& weight) {
-  return grad.dim() <= ReducedDims::kMaxRank &&
-         (!input.defined() || is_dense_matrix(input, grad)) &&
-         (!weight.defined() || is_dense_matrix(weight, grad)) && is_matrix_operand(grad);
+// Whether the wanted gradients are products and sums of dense matrices that fit.
+bool is_native_backward(const Tensor& input, const Tensor& grad, const Tensor& weight,
+                        std::array<bool, 3> wanted) {
+  if (!is_matrix_operand(grad) || grad.dim() > ReducedDims::kMaxRank || grad.dim() < 2) {
+    return false;
+  }
+  const int64_t columns = grad.sizes().back();
+  if (wanted[0] && !(weight.defined() && is_dense_matrix(weight, grad) &&
+                     weight.dim() == 2 && weight.sizes()[0] == columns)) {
+    return false;
+  }
+  return !wanted[1] || (input.defined() && is_dense_matrix(input, grad) &&
+                        input.numel() / input.sizes().back() == grad.numel() / columns);
 }
 
 Gradients backward(const Tensor& input, const Tensor& given, const Tensor& weight,
                    std::array<bool, 3> wanted) {
   static OpTrack& track = track_op("aten::linear_backward");
-  if (C10_UNLIKELY(!is_native_backward(input, given, weight))) {
+  if (C10_UNLIKELY(!is_native_backward(input, given, weight, wanted))) {
     return decomposed_backward(input, given, weight, wanted);
   }
   const Tensor grad = given.contiguous();

@@ -9,6 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_dropout_backward.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -27,7 +28,7 @@ using at::Generator;
 using at::Tensor;
 using Draw = NeuronGenerator::Draw;
 
-// Elements of a piece of parallel work, which starts at an even element.
+// Elements of a piece of parallel work.
 constexpr int64_t kGrain = 8192;
 
 // The words of logical element i: two 32-bit words each.
@@ -76,8 +77,12 @@ void fill(const Tensor& out, Value value) {
 void fill_mask(const Tensor& mask, const Draw& draw, double p) {
   Tensor values = mask.is_contiguous() ? mask : at::empty(mask.sizes(), at::kBool);
   auto* data = static_cast<uint8_t*>(values.mutable_data_ptr());
-  parallel_for(mask.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    fusion::random_mask(draw.seed, draw.offset, begin, end - begin, p, data + begin);
+  // By pairs, which share a counter: a piece may start anywhere.
+  const int64_t count = mask.numel();
+  parallel_for((count + 1) / 2, kGrain / 2, [&](int64_t begin, int64_t end) {
+    const int64_t first = 2 * begin;
+    fusion::random_mask(draw.seed, draw.offset, first, std::min(2 * end, count) - first,
+                        p, data + first);
   });
   if (!mask.is_contiguous()) mask.copy_(values);
 }
