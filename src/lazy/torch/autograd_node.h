@@ -49,17 +49,27 @@ inline torch::autograd::SavedVariable saved_result(const at::Tensor& tensor) {
   return {tensor, /*is_output=*/true};
 }
 
-/// A unary op by `entry`, with the node of its gradient. The node keeps the input, the
-/// result or nothing: what its class has a place for. `fill(node)` sets the rest.
-template <class Node, class Entry, class Fill>
-at::Tensor with_unary_node(const at::Tensor& self, const Entry& entry, const Fill& fill) {
-  const auto node = make_node<Node>(self);
-  if constexpr (requires { node->self_; }) node->self_ = saved_input(self);
+/// The result of `entry()` with a node whose edges lead to the inputs, one of which needs
+/// a gradient. `fill(node)` sets what the gradient needs; a node that keeps its result
+/// gets it.
+template <class Node, class Entry, class Fill, class... Tensors>
+at::Tensor with_node(const Entry& entry, const Fill& fill, const Tensors&... inputs) {
+  const auto node = make_node<Node>(inputs...);
   fill(*node);
   at::Tensor out = entry();
   torch::autograd::set_history(out, node);
   if constexpr (requires { node->result_; }) node->result_ = saved_result(out);
   return out;
+}
+
+/// The same for one input, which is kept if the node's class has a place for it.
+template <class Node, class Entry, class Fill>
+at::Tensor with_unary_node(const at::Tensor& self, const Entry& entry, const Fill& fill) {
+  const auto keep_input = [&](Node& node) {
+    if constexpr (requires { node.self_; }) node.self_ = saved_input(self);
+    fill(node);
+  };
+  return with_node<Node>(entry, keep_input, self);
 }
 template <class Node, class Entry>
 at::Tensor with_unary_node(const at::Tensor& self, const Entry& entry) {

@@ -64,18 +64,15 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor& input, const Tensor& weigh
                    !is_native(input, weight, bias))) {
     return at::native::linear(input, weight, bias_option);
   }
-  const auto node =
-      make_node<torch::autograd::generated::LinearBackward0>(input, weight, bias);
-  if (node == nullptr) return forward(input, weight, bias);
-  if (node->should_compute_output(0)) {
-    node->weight_ = saved_input(weight);
-  }
-  if (node->should_compute_output(1)) {
-    node->input_ = saved_input(input);
-  }
-  Tensor out = forward(input, weight, bias);
-  torch::autograd::set_history(out, node);
-  return out;
+  const auto run = [&] { return forward(input, weight, bias); };
+  if (!torch::autograd::compute_requires_grad(input, weight, bias)) return run();
+  return with_node<torch::autograd::generated::LinearBackward0>(
+      run,
+      [&](auto& node) {
+        if (node.should_compute_output(0)) node.weight_ = saved_input(weight);
+        if (node.should_compute_output(1)) node.input_ = saved_input(input);
+      },
+      input, weight, bias);
 }
 
 // --- backward ------------------------------------------------------------------------

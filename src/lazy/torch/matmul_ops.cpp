@@ -119,24 +119,23 @@ void save_factors(nodes::BmmBackward0& node, const Tensor& a, const Tensor& b) {
   if (node.should_compute_output(1)) node.self_ = saved_input(a);
 }
 
-template <class Node, class Entry>
-Tensor with_node(const Tensor& a, const Tensor& b, const Entry& entry) {
-  const auto node = make_node<Node>(a, b);
-  save_factors(*node, a, b);
-  Tensor out = entry(a, b);
-  torch::autograd::set_history(out, node);
-  return out;
-}
-
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
   if (can_skip_autograd(keys, a, b)) return mm_entry(a, b);
-  if (can_make_node(keys, a, b)) return with_node<nodes::MmBackward0>(a, b, mm_entry);
-  return at::_ops::mm::redispatch(generated_kernel(keys), a, b);
+  if (!can_make_node(keys, a, b)) {
+    return at::_ops::mm::redispatch(generated_kernel(keys), a, b);
+  }
+  return with_node<nodes::MmBackward0>([&] { return mm_entry(a, b); },
+                                       [&](auto& node) { save_factors(node, a, b); }, a,
+                                       b);
 }
 Tensor bmm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
   if (can_skip_autograd(keys, a, b)) return bmm_entry(a, b);
-  if (can_make_node(keys, a, b)) return with_node<nodes::BmmBackward0>(a, b, bmm_entry);
-  return at::_ops::bmm::redispatch(generated_kernel(keys), a, b);
+  if (!can_make_node(keys, a, b)) {
+    return at::_ops::bmm::redispatch(generated_kernel(keys), a, b);
+  }
+  return with_node<nodes::BmmBackward0>([&] { return bmm_entry(a, b); },
+                                        [&](auto& node) { save_factors(node, a, b); }, a,
+                                        b);
 }
 Tensor addmm_autograd(c10::DispatchKeySet keys, const Tensor& bias, const Tensor& a,
                       const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {

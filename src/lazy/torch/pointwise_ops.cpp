@@ -120,17 +120,15 @@ void save_operands(nodes::MinimumBackward0& node, const Tensor& a, const Tensor&
   node.other_ = saved_input(b);
 }
 
-#define NEURON_AUTOGRAD_BINARY(name, op, Node)                                         \
-  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) { \
-    if (can_skip_autograd(keys, a, b)) return name##_entry(a, b);                      \
-    if (!can_make_node(keys, a, b)) {                                                  \
-      return at::_ops::op::redispatch(generated_kernel(keys), a, b);                   \
-    }                                                                                  \
-    const auto node = make_node<nodes::Node>(a, b);                                    \
-    save_operands(*node, a, b);                                                        \
-    Tensor out = name##_entry(a, b);                                                   \
-    torch::autograd::set_history(out, node);                                           \
-    return out;                                                                        \
+#define NEURON_AUTOGRAD_BINARY(name, op, Node)                                           \
+  Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {   \
+    if (can_skip_autograd(keys, a, b)) return name##_entry(a, b);                        \
+    if (!can_make_node(keys, a, b)) {                                                    \
+      return at::_ops::op::redispatch(generated_kernel(keys), a, b);                     \
+    }                                                                                    \
+    return with_node<nodes::Node>([&] { return name##_entry(a, b); },                    \
+                                  [&](nodes::Node& node) { save_operands(node, a, b); }, \
+                                  a, b);                                                 \
   }
 #define NEURON_AUTOGRAD_SCALED(name, op, Node)                                       \
   Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, \
@@ -139,11 +137,9 @@ void save_operands(nodes::MinimumBackward0& node, const Tensor& a, const Tensor&
     if (!can_make_node(keys, a, b)) {                                                \
       return at::_ops::op::redispatch(generated_kernel(keys), a, b, alpha);          \
     }                                                                                \
-    const auto node = make_node<nodes::Node>(a, b);                                  \
-    save_operands(*node, a, b, alpha);                                               \
-    Tensor out = name##_entry(a, b, alpha);                                          \
-    torch::autograd::set_history(out, node);                                         \
-    return out;                                                                      \
+    return with_node<nodes::Node>(                                                   \
+        [&] { return name##_entry(a, b, alpha); },                                   \
+        [&](nodes::Node& node) { save_operands(node, a, b, alpha); }, a, b);         \
   }
 #define NEURON_AUTOGRAD_UNARY(name, Node)                                    \
   Tensor name##_autograd(c10::DispatchKeySet keys, const Tensor& a) {        \

@@ -380,11 +380,9 @@ Tensor where_autograd(DispatchKeySet keys, const Tensor& mask, const Tensor& a,
   if (!can_make_node(keys, a, b)) {
     return at::_ops::where_self::redispatch(generated_kernel(keys), mask, a, b);
   }
-  const auto node = make_node<nodes::WhereBackward0>(a, b);
-  node->condition_ = saved_input(mask);
-  Tensor out = where_entry(mask, a, b);
-  torch::autograd::set_history(out, node);
-  return out;
+  return with_node<nodes::WhereBackward0>(
+      [&] { return where_entry(mask, a, b); },
+      [&](auto& node) { node.condition_ = saved_input(mask); }, a, b);
 }
 
 #define NEURON_AUTOGRAD_NUMBER(name, op, Node, number)                            \
