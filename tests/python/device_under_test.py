@@ -57,6 +57,12 @@ def ref(*threads: str) -> Callable:
     return decorate
 
 
+def line_after(function: Callable, offset: int) -> str:
+    """ "file:line" of a line of a test's file, counted from the head of `function`."""
+    code = function.__code__
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno + offset}"
+
+
 @contextlib.contextmanager
 def adaptive(enabled: bool) -> Iterator[None]:
     """Adaptive eager on or off; nothing where the device under test is CPU."""

@@ -1,27 +1,18 @@
 """Switches to bisect with, and the comparison of plain with adaptive eager."""
 
-import os
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-from device_under_test import DUT, only_neuron, run_script
+from device_under_test import DUT, line_after, only_neuron, run_script
 
 pytestmark = only_neuron
-
-HERE = os.path.basename(__file__)
 
 
 @pytest.fixture(autouse=True)
 def adaptive():
     with torch.neuron.adaptive_eager():
         yield
-
-
-def line_after(function, offset: int) -> str:
-    """ "file:line" of a line of this file, counted from the head of `function`."""
-    return f"{HERE}:{function.__code__.co_firstlineno + offset}"
 
 
 class TestBisect:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from device_under_test import DUT, only_neuron, run_script
+from device_under_test import DUT, line_after, only_neuron, run_script
 
 pytestmark = only_neuron
 
@@ -18,11 +18,6 @@ HERE = os.path.basename(__file__)
 def adaptive():
     with torch.neuron.adaptive_eager():
         yield
-
-
-def line_after(function, offset: int) -> str:
-    """ "file:line" of a line of this file, counted from the head of `function`."""
-    return f"{HERE}:{function.__code__.co_firstlineno + offset}"
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
