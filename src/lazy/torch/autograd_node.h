@@ -26,10 +26,9 @@ bool is_ordinary(c10::DispatchKeySet keys, const Tensors&... tensors) {
          !(has_tangent(tensors) || ...);
 }
 
-/// A node with edges to the inputs; nullptr when none of them needs a gradient.
+/// A node with edges to the inputs, one of which needs a gradient.
 template <class Node, class... Tensors>
 c10::intrusive_ptr<Node> make_node(const Tensors&... inputs) {
-  if (!torch::autograd::compute_requires_grad(inputs...)) return {};
   auto node = c10::make_intrusive<Node>();
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;

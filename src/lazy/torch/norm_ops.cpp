@@ -122,8 +122,10 @@ Tensor layer_norm(DispatchKeySet keys, const Tensor& input, c10::SymIntArrayRef 
     return at::native::layer_norm_symint(input, sizes, weight_option, bias_option, eps,
                                          cudnn);
   }
+  if (!torch::autograd::compute_requires_grad(input, weight, bias)) {
+    return std::get<0>(normalize(input, *shape, weight, bias, eps));
+  }
   const auto node = make_node<nodes::NativeLayerNormBackward0>(input, weight, bias);
-  if (node == nullptr) return std::get<0>(normalize(input, *shape, weight, bias, eps));
   node->input_ = saved_input(input);
   node->weight_ = saved_input(weight);
   node->bias_ = saved_input(bias);

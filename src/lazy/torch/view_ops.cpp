@@ -69,8 +69,7 @@ Tensor make_view(const Tensor& base, const Geometry& geometry, const Fill& fill)
   const bool has_grad_mode = c10::GradMode::is_enabled();
   c10::intrusive_ptr<Node> node;
   if (has_grad_mode && from->requires_grad()) {
-    node = c10::make_intrusive<Node>();
-    node->set_next_edges(torch::autograd::collect_next_edges(base));
+    node = make_node<Node>(base);
     fill(*node);
   }
   Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW,
