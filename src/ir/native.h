@@ -32,6 +32,17 @@ enum class Native : uint16_t {
   /// a, b, [bias], out: matrices, stacks of matrices, or a matrix and a vector; the
   /// strides of a and b are stored. n0: 1 for bias.
   kMatmul,
+  /// input gates, hidden gates, cx, [input bias], [hidden bias], hy, cy, workspace.
+  /// n0: 1 input bias + 2 hidden bias.
+  kLstmCell,
+  /// [grad of hy], [grad of cy], cx, cy, workspace, of the gates, of cx.
+  /// n0: 1 grad of hy + 2 grad of cy.
+  kLstmCellBackward,
+  /// input gates, hidden gates, hx, [input bias], [hidden bias], hy, workspace; n0 as
+  /// kLstmCell.
+  kGruCell,
+  /// gradient, workspace, of the input's gates, of the hidden gates, of hx.
+  kGruCellBackward,
 };
 
 }  // namespace neuron::ir

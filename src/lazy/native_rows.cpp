@@ -205,6 +205,56 @@ void run_matmul(Operands& operands) {
   fusion::matmul(a.dtype, sizes, left, right, addend, out);
 }
 
+fusion::CellShape cell_shape(const Operands& operands, const ir::Operand& state) {
+  return {operands.sizes(state)[0], operands.sizes(state)[1]};
+}
+
+fusion::CellInputs take_biases(Operands& operands, fusion::CellInputs in) {
+  in.input_bias = operands.take_if((operands.low() & 1) != 0);
+  in.hidden_bias = operands.take_if((operands.low() & 2) != 0);
+  return in;
+}
+
+void run_cell(Operands& operands, bool is_lstm) {
+  fusion::CellInputs in;
+  in.input_gates = operands.take();
+  in.hidden_gates = operands.take();
+  const ir::Operand& state = operands.peek();
+  const fusion::CellShape shape = cell_shape(operands, state);
+  const void* before = operands.take();
+  in = take_biases(operands, in);
+  void* hy = operands.take();
+  void* cy = operands.take_if(is_lstm);
+  void* workspace = operands.take();
+  if (is_lstm) {
+    fusion::lstm_cell(state.dtype, shape, in, before, hy, cy, workspace);
+  } else {
+    fusion::gru_cell(state.dtype, shape, in, before, hy, workspace);
+  }
+}
+
+void run_lstm_cell_backward(Operands& operands) {
+  const void* grad_hy = operands.take_if((operands.low() & 1) != 0);
+  const void* grad_cy = operands.take_if((operands.low() & 2) != 0);
+  const ir::Operand& state = operands.peek();
+  const void* cx = operands.take();
+  const void* cy = operands.take();
+  const void* workspace = operands.take();
+  void* grad_gates = operands.take();
+  fusion::lstm_cell_backward(state.dtype, cell_shape(operands, state), grad_hy, grad_cy,
+                             cx, cy, workspace, grad_gates, operands.take());
+}
+
+void run_gru_cell_backward(Operands& operands) {
+  const ir::Operand& state = operands.peek();
+  const void* grad = operands.take();
+  const void* workspace = operands.take();
+  void* grad_input = operands.take();
+  void* grad_hidden = operands.take();
+  fusion::gru_cell_backward(state.dtype, cell_shape(operands, state), grad, workspace,
+                            grad_input, grad_hidden, operands.take());
+}
+
 Status run_rows_step(const device::Executable&, device::Program& program,
                      const device::Step& step) {
   const auto& window = static_cast<const WindowProgram&>(program);
@@ -235,6 +285,18 @@ Status run_rows_step(const device::Executable&, device::Program& program,
       return run_nll_loss_backward(operands);
     case Native::kMatmul:
       run_matmul(operands);
+      return {};
+    case Native::kLstmCell:
+      run_cell(operands, /*is_lstm=*/true);
+      return {};
+    case Native::kLstmCellBackward:
+      run_lstm_cell_backward(operands);
+      return {};
+    case Native::kGruCell:
+      run_cell(operands, /*is_lstm=*/false);
+      return {};
+    case Native::kGruCellBackward:
+      run_gru_cell_backward(operands);
       return {};
     case Native::kNone:
       break;

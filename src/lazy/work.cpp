@@ -233,6 +233,20 @@ void WorkCounter::native(Work& work, const ir::Node& node) {
     case Native::kMatmul:
       product_of(work, in, operands[1]);
       break;
+    case Native::kLstmCell:  // gates and biases added; state; five activations
+      along_rows(work, operands[2], size(operands[2], 1),
+                 8 + 4 * static_cast<float>(operands.size() - 6), 5);
+      break;
+    case Native::kLstmCellBackward:
+      along_rows(work, operands.back(), size(operands.back(), 1), 20, 1);
+      break;
+    case Native::kGruCell:
+      along_rows(work, operands[2], size(operands[2], 1),
+                 7 + 3 * static_cast<float>(operands.size() - 5), 3);
+      break;
+    case Native::kGruCellBackward:
+      along_rows(work, in, size(in, 1), 14, 0);
+      break;
     case Native::kNone:
       break;
   }

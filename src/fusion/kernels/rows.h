@@ -109,4 +109,38 @@ Status nll_loss_backward(ir::DType dtype, const void* grad, int64_t grad_stride,
                          const void* total_weight, int64_t rows, int64_t classes,
                          void* grad_in);
 
+/// One step of a recurrent cell: `rows` sequences with a state of `size` elements each.
+/// All tensors are contiguous and of one float type.
+struct CellShape {
+  int64_t rows = 0;
+  int64_t size = 0;
+};
+
+/// The products of input and state with their weights, [rows, gates * size], and a bias
+/// of [gates * size] for each, or nullptr.
+struct CellInputs {
+  const void* input_gates = nullptr;
+  const void* hidden_gates = nullptr;
+  const void* input_bias = nullptr;
+  const void* hidden_bias = nullptr;
+};
+
+/// torch.nn.LSTMCell behind its products: gates in the order input, forget, cell, output;
+/// `cx`, `hy` and `cy` are [rows, size]; `workspace` gets the activated gates.
+void lstm_cell(ir::DType dtype, const CellShape& shape, const CellInputs& in,
+               const void* cx, void* hy, void* cy, void* workspace);
+/// Its gradients, of the gates and of `cx`; `grad_hy` or `grad_cy` may be nullptr (zero).
+void lstm_cell_backward(ir::DType dtype, const CellShape& shape, const void* grad_hy,
+                        const void* grad_cy, const void* cx, const void* cy,
+                        const void* workspace, void* grad_gates, void* grad_cx);
+/// torch.nn.GRUCell behind its products: gates in the order reset, update, new;
+/// `workspace` of [rows, 5 * size] gets the activated gates, `hx` and the hidden part of
+/// new.
+void gru_cell(ir::DType dtype, const CellShape& shape, const CellInputs& in,
+              const void* hx, void* hy, void* workspace);
+/// Its gradients: of the input's gates, of the hidden gates and of `hx`.
+void gru_cell_backward(ir::DType dtype, const CellShape& shape, const void* grad,
+                       const void* workspace, void* grad_input, void* grad_hidden,
+                       void* grad_hx);
+
 }  // namespace neuron::fusion

@@ -33,6 +33,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   register_cat_op(m);
   register_encoder_op(m);
   register_random_ops(m);
+  register_rnn_ops(m);
   register_library_ops(m);
   register_boxed_ops(m);
 }

@@ -8,7 +8,7 @@
 
 #include "lazy/torch/lower.h"
 #include "lazy/torch/pointwise_call.h"
-#include "lazy/torch/runtime.h"
+#include "lazy/torch/row_node.h"
 #include "lazy/torch/tensors.h"
 
 namespace neuron::lazy {
@@ -42,45 +42,6 @@ Tensor dense(const Tensor& tensor) {
   call.record(ir::Op::kContiguous, ir::Code::kCopy, tensor.scalar_type(), copy);
   return copy;
 }
-
-// One native node under construction; reads come first, then writes.
-class RowNode {
- public:
-  RowNode(ir::Op op, Native native) {
-    spec_.op = op;
-    spec_.variant = static_cast<uint16_t>(native);
-    spec_.number_kinds = 3;
-    spec_.numbers[0].integer = spec_.numbers[1].integer = 0;
-  }
-
-  OperandSpec& read(const Tensor& tensor) { return add(tensor, Operand::kReads); }
-  OperandSpec& write(const Tensor& tensor) {
-    written_.push_back(tensor);
-    return add(tensor, Operand::kWrites);
-  }
-  void set_integer(int i, int64_t value) { spec_.numbers[i].integer = value; }
-  void set_real(int i, double value) {
-    spec_.numbers[i].real = value;
-    spec_.number_kinds &= static_cast<uint8_t>(~(1 << i));
-  }
-
-  void record() {
-    spec_.operands = {operands_.data(), operands_.size()};
-    spec_.site = capture_site();
-    record_op(written_[0].device().index(), std::move(spec_));
-    for (const Tensor& tensor : written_) arm(tensor);
-  }
-
- private:
-  OperandSpec& add(const Tensor& tensor, uint8_t flags) {
-    operands_.push_back(operand_of(tensor, flags));
-    return operands_.back();
-  }
-
-  OpSpec spec_;
-  c10::SmallVector<OperandSpec, 8> operands_;
-  c10::SmallVector<Tensor, 3> written_;
-};
 
 // --- reductions -----------------------------------------------------------------------
 

@@ -47,7 +47,9 @@ void register_norm_ops(Registrar& m);
 void register_cat_op(Registrar& m);
 /// Layers of encoders.
 void register_encoder_op(Registrar& m);
-/// Attention and recurrent cells.
+/// Recurrent cells.
+void register_rnn_ops(Registrar& m);
+/// Attention.
 void register_library_ops(Registrar& m);
 
 }  // namespace neuron::lazy
