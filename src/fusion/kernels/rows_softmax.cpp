@@ -34,14 +34,22 @@ template <class T>
 AccOf<T> chunk_max(const T* x, int64_t count) {
   using Acc = AccOf<T>;
   constexpr int kMaxLanes = 32;
-  alignas(64) Acc lanes[kMaxLanes];
-  for (auto& lane : lanes) lane = -std::numeric_limits<Acc>::infinity();
-  int64_t k = 0;
-  for (; k + kMaxLanes <= count; k += kMaxLanes) {
-    for (int j = 0; j < kMaxLanes; ++j) lanes[j] = larger(lanes[j], Acc{widen(x[k + j])});
+  if (count < kMaxLanes) {
+    Acc max = widen(x[0]);
+    for (int64_t k = 1; k < count; ++k) max = larger(max, Acc{widen(x[k])});
+    return max;
   }
-  for (; k < count; ++k) lanes[0] = larger(lanes[0], Acc{widen(x[k])});
-  for (int j = 1; j < kMaxLanes; ++j) lanes[0] = larger(lanes[0], lanes[j]);
+  alignas(64) Acc lanes[kMaxLanes];
+  const auto fold = [&](int64_t begin) {
+    for (int j = 0; j < kMaxLanes; ++j)
+      lanes[j] = larger(lanes[j], Acc{widen(x[begin + j])});
+  };
+  for (int j = 0; j < kMaxLanes; ++j) lanes[j] = widen(x[j]);
+  for (int64_t k = kMaxLanes; k + kMaxLanes <= count; k += kMaxLanes) fold(k);
+  fold(count - kMaxLanes);  // the last ones; some for the second time, which is no matter
+  for (int j = 0; j < 16; ++j) lanes[j] = larger(lanes[j], lanes[j + 16]);
+  for (int j = 0; j < 8; ++j) lanes[j] = larger(lanes[j], lanes[j + 8]);
+  for (int j = 1; j < 8; ++j) lanes[0] = larger(lanes[0], lanes[j]);
   return lanes[0];
 }
 
@@ -62,12 +70,20 @@ AccOf<T> chunk_exp_sum(const T* x, int64_t count, AccOf<T> max, AccOf<T>* terms)
     }
   }
   if (k < count) {
-    Acc* piece = terms == nullptr ? own : terms + k;
+    // Made up to whole lanes, so that no exponential is worked out by itself; a term of
+    // zero changes no lane.
     const int64_t rest = count - k;
-    for (int64_t i = 0; i < rest; ++i) {
-      piece[i] = ir::math::exp<Acc>(Acc{widen(x[k + i])} - max);
+    const int64_t padded = (rest + kLanes - 1) / kLanes * kLanes;
+    for (int64_t i = 0; i < rest; ++i) own[i] = Acc{widen(x[k + i])} - max;
+    std::fill(own + rest, own + padded, Acc{0});
+    for (int64_t i = 0; i < padded; i += kLanes) {
+      for (int j = 0; j < kLanes; ++j) own[i + j] = ir::math::exp<Acc>(own[i + j]);
     }
-    for (int64_t i = 0; i < rest; ++i) lanes[i % kLanes] += piece[i];
+    std::fill(own + rest, own + padded, Acc{0});
+    for (int64_t i = 0; i < padded; i += kLanes) {
+      for (int j = 0; j < kLanes; ++j) lanes[j] += own[i + j];
+    }
+    if (terms != nullptr) std::copy(own, own + rest, terms + k);
   }
   return fold_lanes<Plus>(lanes);
 }

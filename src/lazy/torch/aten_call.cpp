@@ -55,7 +55,7 @@ bool takes_cpu_indices(const std::string& name) {
 
 void Recipe::call(torch::jit::Stack* stack) const {
   if (run_on_cpu != nullptr) {
-    run_on_cpu(stack);
+    run_on_cpu->run(stack);
   } else {
     handle.callBoxed(stack);
   }
@@ -73,7 +73,7 @@ Recipe::Recipe(const c10::OperatorHandle& op) : handle(op) {
   lower = find_lowering(name);
   is_data_dependent = lazy::is_data_dependent(full);
   takes_cpu_indices = lazy::takes_cpu_indices(name);
-  run_on_cpu = find_cpu_call(name);
+  run_on_cpu = find_cpu_call(op);
   for (const c10::Argument& argument : schema.arguments()) {
     ArgInfo info;
     info.kind = kind_of(argument.type());

@@ -12,6 +12,7 @@
 #include "lazy/torch/lower.h"
 #include "lazy/torch/record.h"
 #include "lazy/torch/shape.h"
+#include "lazy/torch/split_calls.h"
 
 namespace neuron::lazy {
 
@@ -54,7 +55,7 @@ struct Recipe {
   bool returns_values = false;  // some return is neither tensor nor list of tensors
   bool returns_view = false;    // schema promises an alias that is not written
   /// Runs the op on CPU tensors if that is more than a call; see find_cpu_call.
-  void (*run_on_cpu)(torch::jit::Stack* stack) = nullptr;
+  std::unique_ptr<CpuCall> run_on_cpu;
   bool takes_cpu_indices = false;  // CPU tensors in its index argument are copied over
 
   /// Calls the op on a stack of CPU tensors.

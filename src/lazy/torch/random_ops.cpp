@@ -28,49 +28,62 @@ using at::Generator;
 using at::Tensor;
 using Draw = NeuronGenerator::Draw;
 
-// Elements of a piece of parallel work.
+// Elements of a piece of parallel work: simple ones, and those with functions to
+// evaluate.
 constexpr int64_t kGrain = 8192;
+constexpr int64_t kNormalGrain = 2048;
 
 // The words of logical element i: two 32-bit words each.
 struct Words {
   uint32_t first, second;
 };
 
-Words words_at(const Draw& draw, uint64_t i) {
-  const auto block = philox(draw.seed, draw.offset, i / 2);
-  return i % 2 == 0 ? Words{block[0], block[1]} : Words{block[2], block[3]};
+double uniform_of(const Words& words) {
+  return uniform_double(words.first, words.second);
 }
-
 // Uniform in (0, 1]: safe under a logarithm.
-double open_uniform(const Words& words) {
-  return 1.0 - uniform_double(words.first, words.second);
-}
+double open_uniform(const Words& words) { return 1.0 - uniform_of(words); }
 
-// Box-Muller: elements 2k and 2k + 1 are the cosine and the sine branch of one pair.
-double normal_at(const Draw& draw, uint64_t i) {
-  constexpr double kTwoPi = 6.283185307179586476925286766559;
-  const auto block = philox(draw.seed, draw.offset, i / 2);
-  const double u = 1.0 - uniform_double(block[0], block[1]);
-  const double angle = kTwoPi * uniform_double(block[2], block[3]);
-  const double radius = std::sqrt(-2.0 * std::log(u));
-  return radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
-}
-
-// Fills `out` in logical order with `value(i)`, computed as T and rounded once to out's
-// dtype.
-template <class T, class Value>
-void fill(const Tensor& out, Value value) {
+// Calls body(data, begin, end) for pieces of all elements, each of which begins at an
+// even one; what it writes there, as T and in logical order, becomes the value of `out`.
+template <class T, class Body>
+void fill_pieces(const Tensor& out, int64_t grain, const Body& body) {
   const int64_t count = out.numel();
   const at::ScalarType dtype = c10::CppTypeToScalarType<T>::value;
   const bool direct = out.is_contiguous() && out.scalar_type() == dtype;
   Tensor values = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(dtype));
   T* data = values.mutable_data_ptr<T>();
-  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      data[i] = static_cast<T>(value(static_cast<uint64_t>(i)));
-    }
+  parallel_for((count + 1) / 2, grain / 2, [&](int64_t begin, int64_t end) {
+    body(data, 2 * begin, std::min(2 * end, count));
   });
   if (!direct) out.copy_(values);
+}
+
+// Fills `out` in logical order with `value(words, i)`, computed as T and rounded once to
+// out's dtype.
+template <class T, class Value>
+void fill(const Tensor& out, const Draw& draw, Value value) {
+  fill_pieces<T>(out, kGrain, [&](T* data, int64_t begin, int64_t end) {
+    constexpr int64_t kBlock = 256;
+    uint32_t words[2 * kBlock];
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const int64_t count = std::min(kBlock, end - first);
+      fusion::random_words(draw.seed, draw.offset, first, count, words);
+      for (int64_t k = 0; k < count; ++k) {
+        data[first + k] = static_cast<T>(value(Words{words[2 * k], words[2 * k + 1]},
+                                               static_cast<uint64_t>(first + k)));
+      }
+    }
+  });
+}
+
+// The same with `value(x)` of normal numbers.
+template <class T, class Value>
+void fill_from_normal(const Tensor& out, const Draw& draw, Value value) {
+  fill_pieces<T>(out, kNormalGrain, [&](T* data, int64_t begin, int64_t end) {
+    fusion::random_normal(draw.seed, draw.offset, begin, end - begin, data + begin);
+    for (int64_t i = begin; i < end; ++i) data[i] = value(data[i]);
+  });
 }
 
 // Sets elements to whether their uniform number is at least p.
@@ -87,12 +100,26 @@ void fill_mask(const Tensor& mask, const Draw& draw, double p) {
   if (!mask.is_contiguous()) mask.copy_(values);
 }
 
+bool is_wide(const Tensor& out) {
+  return out.scalar_type() == at::kDouble || !out.is_floating_point();
+}
+
 template <class Value>
-void fill_real(const Tensor& out, Value value) {
-  if (out.scalar_type() == at::kDouble || !out.is_floating_point()) {
-    fill<double>(out, value);
+void fill_real(const Tensor& out, const Draw& draw, Value value) {
+  if (is_wide(out)) {
+    fill<double>(out, draw, value);
   } else {
-    fill<float>(out, value);
+    fill<float>(out, draw, value);
+  }
+}
+
+// `value` takes and gives a float or a double.
+template <class Value>
+void fill_real_from_normal(const Tensor& out, const Draw& draw, Value value) {
+  if (is_wide(out)) {
+    fill_from_normal<double>(out, draw, value);
+  } else {
+    fill_from_normal<float>(out, draw, value);
   }
 }
 
@@ -119,20 +146,22 @@ template <class>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to,
                   std::optional<Generator> generator) const {
-    const bool is_wide = iter.tensor(0).scalar_type() == at::kDouble;
-    record_draw("aten::uniform_", iter.tensor(0), generator,
-                [=](const Tensor& out, const Draw& draw) {
-                  const auto value = [&](uint64_t i) {
-                    const Words words = words_at(draw, i);
-                    const double u = is_wide ? uniform_double(words.first, words.second)
-                                             : uniform_float(words.first);
-                    const double x = u * (to - from) + from;
-                    return x < to ? x : from;
-                  };
-                  fill_real(out, value);
-                  // Rounding to the output's type may reach the excluded end.
-                  if (from < to) out.masked_fill_(out.ge(to), from);
-                });
+    record_draw(
+        "aten::uniform_", iter.tensor(0), generator,
+        [=](const Tensor& out, const Draw& draw) {
+          // Rounding to the output's type may reach the excluded end.
+          const bool is_double = out.scalar_type() == at::kDouble;
+          const float end = static_cast<float>(to);
+          const auto value = [=](const Words& words, uint64_t) {
+            const double u = is_double ? uniform_of(words) : uniform_float(words.first);
+            const double x = u * (to - from) + from;
+            const bool is_inside = is_double ? x < to : static_cast<float>(x) < end;
+            return is_inside ? x : from;
+          };
+          fill_real(out, draw, value);
+          const bool is_short = at::elementSize(out.scalar_type()) == 2;
+          if (from < to && is_short) out.masked_fill_(out.ge(to), from);
+        });
   }
 };
 
@@ -141,10 +170,13 @@ struct NormalKernel {
   void operator()(const Tensor& self, double mean, double std,
                   std::optional<Generator> generator) const {
     check_real(self, "normal_kernel_cpu");
-    record_draw(
-        "aten::normal_", self, generator, [=](const Tensor& out, const Draw& draw) {
-          fill_real(out, [&](uint64_t i) { return normal_at(draw, i) * std + mean; });
-        });
+    record_draw("aten::normal_", self, generator,
+                [=](const Tensor& out, const Draw& draw) {
+                  fill_real_from_normal(out, draw, [=](auto x) {
+                    using T = decltype(x);
+                    return x * static_cast<T>(std) + static_cast<T>(mean);
+                  });
+                });
   }
 };
 
@@ -155,8 +187,8 @@ struct LogNormalKernel {
     check_real(iter.tensor(0), "log_normal_kernel_cpu");
     record_draw("aten::log_normal_", iter.tensor(0), generator,
                 [=](const Tensor& out, const Draw& draw) {
-                  fill_real(out, [&](uint64_t i) {
-                    return std::exp(normal_at(draw, i) * std + mean);
+                  fill_real_from_normal(out, draw, [=](auto x) {
+                    return static_cast<decltype(x)>(std::exp(x * std + mean));
                   });
                 });
   }
@@ -172,9 +204,8 @@ struct ExponentialKernel {
                   const double least = out.scalar_type() == at::kDouble
                                            ? std::numeric_limits<double>::min()
                                            : std::numeric_limits<float>::min();
-                  fill_real(out, [&](uint64_t i) {
-                    return std::max(least, -std::log(open_uniform(words_at(draw, i)))) /
-                           lambda;
+                  fill_real(out, draw, [=](const Words& words, uint64_t) {
+                    return std::max(least, -std::log(open_uniform(words))) / lambda;
                   });
                 });
   }
@@ -186,8 +217,8 @@ struct GeometricKernel {
                   std::optional<Generator> generator) const {
     record_draw("aten::geometric_", iter.tensor(0), generator,
                 [=](const Tensor& out, const Draw& draw) {
-                  fill<double>(out, [&](uint64_t i) {
-                    const double u = open_uniform(words_at(draw, i));
+                  fill<double>(out, draw, [=](const Words& words, uint64_t) {
+                    const double u = open_uniform(words);
                     return std::max(1.0, std::ceil(std::log(u) / std::log1p(-p)));
                   });
                 });
@@ -202,9 +233,8 @@ struct CauchyKernel {
     record_draw("aten::cauchy_", iter.tensor(0), generator,
                 [=](const Tensor& out, const Draw& draw) {
                   constexpr double kPi = 3.14159265358979323846;
-                  fill_real(out, [&](uint64_t i) {
-                    const Words words = words_at(draw, i);
-                    const double u = uniform_double(words.first, words.second);
+                  fill_real(out, draw, [=](const Words& words, uint64_t) {
+                    const double u = uniform_of(words);
                     return median + sigma * std::tan(kPi * (u - 0.5));
                   });
                 });
@@ -241,9 +271,8 @@ struct BernoulliTensorKernel {
         TORCH_CHECK(chance[i] >= 0 && chance[i] <= 1,
                     "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
       }
-      fill<float>(t.tensor(1), [&](uint64_t i) {
-        const Words words = words_at(draw, i);
-        return uniform_double(words.first, words.second) < chance[i] ? 1.0f : 0.0f;
+      fill<float>(t.tensor(1), draw, [&](const Words& words, uint64_t i) {
+        return uniform_of(words) < chance[i] ? 1.0f : 0.0f;
       });
     });
   }
@@ -282,8 +311,8 @@ uint64_t default_random_range(at::ScalarType dtype) {
 void record_random(const Tensor& self, uint64_t range, int64_t base,
                    const std::optional<Generator>& generator) {
   record_draw("aten::random_", self, generator, [=](const Tensor& out, const Draw& draw) {
-    fill<int64_t>(out, [&](uint64_t i) {
-      const uint64_t bits = bits_of(words_at(draw, i));
+    fill<int64_t>(out, draw, [=](const Words& words, uint64_t) {
+      const uint64_t bits = bits_of(words);
       const uint64_t value = range == 0 ? bits : bits % range;
       return static_cast<int64_t>(value + static_cast<uint64_t>(base));
     });

@@ -15,28 +15,21 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
-#include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <exception>
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include "base/parallel.h"
-#include "lazy/observe.h"
-#include "lazy/torch/execute.h"
-#include "lazy/torch/shape.h"
+#include "lazy/torch/call_blocks.h"
+#include "lazy/torch/split_items.h"
 
 namespace neuron::lazy {
 namespace {
 
 using torch::jit::Stack;
-using Tensors = c10::SmallVector<at::Tensor, 4>;
+using Tensors = CallTensors;
 
-// Four blocks also keep the result of each small enough to be reused by malloc.
-constexpr int64_t kMaxBlocks = 4;
 // Multiply-adds below which a call is not worth a second thread: about 150 us.
 constexpr int64_t kMinMacs = int64_t{1} << 22;
 // Multiply-adds per element of the weight below which adding up one gradient per block
@@ -49,75 +42,13 @@ c10::OperatorHandle find_op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
-// Runs tasks 0 to count - 1 on all cores, each with one library thread, and raises the
-// failure of the first task that failed.
-void run_tasks(int64_t count, const std::function<void(int64_t)>& task) {
-  note_blocks(count);
-  std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
-  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    run_in_executor_scope([&] {
-      for (int64_t i = begin; i < end; ++i) {
-        try {
-          task(i);
-        } catch (...) {
-          failures[static_cast<size_t>(i)] = std::current_exception();
-        }
-      }
-    });
-  });
-  for (const std::exception_ptr& failure : failures) {
-    if (failure != nullptr) std::rethrow_exception(failure);
-  }
-}
-
-// The blocks of a call: ranges of dimension `dim`, which has `extent` items, of the
-// arguments `args`.
-struct Division {
-  int64_t dim = 0;
-  int64_t extent = 1;
-  c10::SmallVector<size_t, 8> args;
-
-  int64_t num_blocks() const { return std::min(extent, kMaxBlocks); }
-  int64_t begin(int64_t block) const { return block * extent / num_blocks(); }
-
-  at::Tensor part(const at::Tensor& whole, int64_t block) const {
-    return whole.narrow(dim, begin(block), begin(block + 1) - begin(block));
-  }
-  Stack arguments(const Stack& whole, int64_t block) const {
-    Stack stack = whole;
-    for (const size_t arg : args) stack[arg] = part(stack[arg].toTensor(), block);
-    return stack;
-  }
-};
-
 bool is_worth_splitting(const Division& division, int64_t macs) {
   return division.extent > 1 && macs >= kMinMacs;
-}
-
-// Fresh tensors for the first `count` results, laid out as recorded.
-Tensors make_results(ShapeFn shape, const Stack& stack, size_t count) {
-  ShapeOutputs outputs(
-      [](void*, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
-        return strides.empty() ? at::empty(sizes, dtype)
-                               : at::empty_strided(sizes, strides, dtype);
-      },
-      nullptr);
-  shape(stack.data(), outputs);
-  Tensors results;
-  for (size_t i = 0; i < count; ++i) {
-    results.push_back(outputs.get(static_cast<int64_t>(i)));
-  }
-  return results;
 }
 
 void copy_part(const Division& division, int64_t block, const at::Tensor& whole,
                const at::Tensor& result) {
   division.part(whole, block).copy_(result);
-}
-
-void give_results(Stack* stack, Tensors results) {
-  stack->clear();
-  for (at::Tensor& result : results) stack->emplace_back(std::move(result));
 }
 
 // Calls `op` block by block; all of its results are divided like its arguments.
@@ -343,9 +274,21 @@ void run_encoder_layer(Stack* stack) {
   run_blocks(op, division, make_results(shape, *stack, 1), stack);
 }
 
+using Run = void (*)(Stack* stack);
+
+// An op that is run by a function of its own.
+class OwnCall final : public CpuCall {
+ public:
+  explicit OwnCall(Run run) : run_(run) {}
+  void run(Stack* stack) const override { run_(stack); }
+
+ private:
+  Run run_;
+};
+
 struct Row {
   std::string_view op;
-  CpuCall call;
+  Run run;
 };
 
 constexpr Row kRows[] = {
@@ -361,11 +304,11 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-CpuCall find_cpu_call(std::string_view op) {
+std::unique_ptr<CpuCall> find_cpu_call(const c10::OperatorHandle& op) {
   for (const Row& row : kRows) {
-    if (row.op == op) return row.call;
+    if (row.op == op.schema().name()) return std::make_unique<OwnCall>(row.run);
   }
-  return nullptr;
+  return find_itemwise_call(op);
 }
 
 }  // namespace neuron::lazy
