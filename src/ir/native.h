@@ -32,6 +32,12 @@ enum class Native : uint16_t {
   /// a, b, [bias], out: matrices, stacks of matrices, or a matrix and a vector; the
   /// strides of a and b are stored. n0: 1 for bias.
   kMatmul,
+  /// table, indices, out: rows of the table. n0: 256 where a negative index counts from
+  /// the end.
+  kGatherRows,
+  /// rows, indices, table. n0: fusion::RowUpdate + 256 as kGatherRows; n1: an index that
+  /// is skipped.
+  kScatterRows,
   /// input gates, hidden gates, cx, [input bias], [hidden bias], hy, cy, workspace.
   /// n0: 1 input bias + 2 hidden bias.
   kLstmCell,

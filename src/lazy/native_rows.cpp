@@ -6,6 +6,7 @@
 #include "device/memory.h"
 #include "fusion/kernels/matmul.h"
 #include "fusion/kernels/rows.h"
+#include "ir/itemsize.h"
 #include "ir/native.h"
 #include "lazy/window.h"
 
@@ -205,6 +206,38 @@ void run_matmul(Operands& operands) {
   fusion::matmul(a.dtype, sizes, left, right, addend, out);
 }
 
+fusion::RowIndices take_indices(Operands& operands) {
+  const ir::Operand& operand = operands.peek();
+  fusion::RowIndices indices;
+  indices.dtype = operand.dtype;
+  indices.count = operands.numel(operand);
+  indices.wraps = operands.high() != 0;
+  indices.data = operands.take();
+  return indices;
+}
+
+fusion::RowTable take_table(Operands& operands) {
+  const ir::Operand& operand = operands.peek();
+  const int64_t extent = operands.sizes(operand)[0];
+  const auto itemsize = static_cast<int64_t>(ir::itemsize_of(operand.dtype));
+  return {operands.take(), extent, operands.numel(operand) / extent, itemsize};
+}
+
+Status run_gather_rows(Operands& operands) {
+  const fusion::RowTable table = take_table(operands);
+  const fusion::RowIndices indices = take_indices(operands);
+  return fusion::gather_rows(table, indices, operands.take());
+}
+
+Status run_scatter_rows(Operands& operands) {
+  const void* rows = operands.take();
+  fusion::RowIndices indices = take_indices(operands);
+  indices.skipped = operands.node().numbers[1].integer;
+  const ir::DType dtype = operands.peek().dtype;
+  return fusion::scatter_rows(static_cast<fusion::RowUpdate>(operands.low()), dtype, rows,
+                              indices, take_table(operands));
+}
+
 fusion::CellShape cell_shape(const Operands& operands, const ir::Operand& state) {
   return {operands.sizes(state)[0], operands.sizes(state)[1]};
 }
@@ -286,6 +319,10 @@ Status run_rows_step(const device::Executable&, device::Program& program,
     case Native::kMatmul:
       run_matmul(operands);
       return {};
+    case Native::kGatherRows:
+      return run_gather_rows(operands);
+    case Native::kScatterRows:
+      return run_scatter_rows(operands);
     case Native::kLstmCell:
       run_cell(operands, /*is_lstm=*/true);
       return {};

@@ -233,6 +233,15 @@ void WorkCounter::native(Work& work, const ir::Node& node) {
     case Native::kMatmul:
       product_of(work, in, operands[1]);
       break;
+    case Native::kGatherRows:  // an element is gathered, or gathered and added
+      work.elements = numel(operands.back());
+      work.gpsimd = 1;
+      break;
+    case Native::kScatterRows:
+      work.elements = numel(in);
+      work.gpsimd = 1;
+      work.vector = 1;
+      break;
     case Native::kLstmCell:  // gates and biases added; state; five activations
       along_rows(work, operands[2], size(operands[2], 1),
                  8 + 4 * static_cast<float>(operands.size() - 6), 5);

@@ -109,6 +109,33 @@ Status nll_loss_backward(ir::DType dtype, const void* grad, int64_t grad_stride,
                          const void* total_weight, int64_t rows, int64_t classes,
                          void* grad_in);
 
+/// The rows of a contiguous tensor [extent, width].
+struct RowTable {
+  void* data = nullptr;
+  int64_t extent = 0;
+  int64_t width = 0;  // elements of a row
+  int64_t itemsize = 0;
+};
+
+/// Contiguous indices of rows, int32 or int64.
+struct RowIndices {
+  const void* data = nullptr;
+  ir::DType dtype = ir::DType::kInt64;
+  int64_t count = 0;
+  bool wraps = false;    // a negative one counts from the end
+  int64_t skipped = -1;  // an index whose row is left as it is by `scatter_rows`
+};
+
+enum class RowUpdate : uint8_t { kAddToZero, kAdd, kAssign };
+
+/// out[i] = table[indices[i]]. An index out of range is an error (kIndex), and nothing is
+/// written.
+Status gather_rows(const RowTable& table, const RowIndices& indices, void* out);
+/// table[indices[i]] += rows[i], or = rows[i], in the order of i; kAddToZero begins with
+/// zeros. Sums are of float32 or float64, each addition rounded. Errors as gather_rows.
+Status scatter_rows(RowUpdate update, ir::DType dtype, const void* rows,
+                    const RowIndices& indices, const RowTable& table);
+
 /// One step of a recurrent cell: `rows` sequences with a state of `size` elements each.
 /// All tensors are contiguous and of one float type.
 struct CellShape {

@@ -4,8 +4,9 @@ namespace neuron::lazy {
 namespace {
 
 LowerFn find_in_tables(std::string_view name) {
-  for (const LowerTable* table : {&pointwise_lowerings(), &row_lowerings(),
-                                  &foreach_lowerings(), &matmul_lowerings()}) {
+  for (const LowerTable* table :
+       {&pointwise_lowerings(), &row_lowerings(), &foreach_lowerings(),
+        &matmul_lowerings(), &index_lowerings()}) {
     const auto found = table->find(name);
     if (found != table->end()) return found->second;
   }

@@ -31,6 +31,7 @@ const LowerTable& pointwise_lowerings();
 const LowerTable& row_lowerings();
 const LowerTable& foreach_lowerings();
 const LowerTable& matmul_lowerings();
+const LowerTable& index_lowerings();
 
 /// The code of a power with this exponent: a unary one, or kPow.
 ir::Code power_code(double exponent);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/native.h"
+#include "lazy/torch/record.h"
 #include "lazy/torch/runtime.h"
 #include "lazy/torch/tensors.h"
 
@@ -27,6 +28,11 @@ class RowNode {
   OperandSpec& write(const at::Tensor& tensor) {
     written_.push_back(tensor);
     return add(tensor, ir::Operand::kWrites);
+  }
+  /// A tensor that is read and written.
+  OperandSpec& update(const at::Tensor& tensor) {
+    written_.push_back(tensor);
+    return add(tensor, ir::Operand::kReads | ir::Operand::kWrites);
   }
   void set_integer(int i, int64_t value) { spec_.numbers[i].integer = value; }
   void set_real(int i, double value) {
